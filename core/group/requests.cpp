@@ -58,9 +58,8 @@ std::shared_ptr<Request> Requests::start(
     }
     Entries& to = is_behind ? queue_of(order).behind : ready_;
     to.splice(to.end(), one);
-    if (is_behind) return request;
+    if (!is_behind) wake_if_needed();
   }
-  tell_change(news_);
   return request;
 }
 
@@ -88,8 +87,45 @@ bool Requests::is_last_done(const Queue& queue) {
   return last == nullptr || last->is_done();
 }
 
-bool Requests::take(Entries& mine) {
-  if (ready_.empty()) return false;
+// A thread without work, which sleeps on a word of its own.
+struct Requests::Sleeper {
+  Word news{0};
+  Sleeper* next = nullptr;
+  bool is_listed = false;
+};
+
+// With the lock, when something has become ready. Threads that neither sleep nor make a call look
+// before they sleep, so as many calls find their threads. For one more the thread is woken that has
+// slept least: those that a burst of calls has left sleep on until they go.
+void Requests::wake_if_needed() noexcept {
+  if (sleepers_ == nullptr || ready_.size() <= threads_ - at_work_ - asleep_) return;
+  Sleeper& one = *sleepers_;
+  unlist(one);
+  tell_change(one.news);
+}
+
+void Requests::unlist(Sleeper& self) noexcept {
+  if (!self.is_listed) return;
+  --asleep_;
+  Sleeper** at = &sleepers_;
+  while (*at != &self) {
+    at = &(*at)->next;
+  }
+  *at = self.next;
+  self.is_listed = false;
+}
+
+// Takes what is ready, or lists the thread among those that sleep. One that is listed takes nothing
+// from the thread that was woken for it.
+bool Requests::take(Entries& mine, Sleeper& self) {
+  if (self.is_listed) return false;
+  if (ready_.empty()) {
+    self.next = sleepers_;
+    sleepers_ = &self;
+    self.is_listed = true;
+    ++asleep_;
+    return false;
+  }
   mine.splice(mine.end(), ready_, ready_.begin());
   ++at_work_;
   return true;
@@ -98,14 +134,16 @@ bool Requests::take(Entries& mine) {
 // Waits for something to do. False: there was nothing for long, and the thread is not counted any
 // more.
 bool Requests::await_work(Entries& mine) {
+  Sleeper self;
   const auto look = [&] {
     const std::lock_guard lock(mutex_);
-    return take(mine);
+    return take(mine, self);
   };
-  if (await_change(news_, Deadline::after_ms(kIdleMs), look)) return true;
+  if (await_change(self.news, Deadline::after_ms(kIdleMs), look)) return true;
 
   const std::lock_guard lock(mutex_);
-  if (take(mine)) return true;
+  if (take(mine, self)) return true;
+  unlist(self);
   --threads_;
   return false;
 }

@@ -62,7 +62,10 @@ class Requests : public std::enable_shared_from_this<Requests> {
   };
 
   void require_thread(RequestOrder order);  // with the lock, as the next one
-  bool take(Entries& mine);
+  struct Sleeper;
+  void wake_if_needed() noexcept;
+  void unlist(Sleeper& self) noexcept;
+  bool take(Entries& mine, Sleeper& self);
   void free_place(RequestOrder order) noexcept;
   void leave_queue(RequestOrder order) noexcept;
   bool await_work(Entries& mine);
@@ -77,6 +80,7 @@ class Requests : public std::enable_shared_from_this<Requests> {
   size_t threads_ = 0;
   size_t waiting_ = 0;  // requests in RequestOrder::waiting
   size_t at_work_ = 0;  // threads that make a call
-  Word news_{0};        // grows when something becomes ready
+  size_t asleep_ = 0;   // threads in the list of those that sleep
+  Sleeper* sleepers_ = nullptr;
 };
 }  // namespace symm

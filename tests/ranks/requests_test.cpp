@@ -641,6 +641,32 @@ TEST(Requests, LeaveTheirPlaceBeforeTheyAreDone) {
   }
 }
 
+// Threads that a burst of calls has needed go, though other calls go on.
+TEST(Requests, NeedNoMoreThreadsThanGoOnAtOnce) {
+  as_processes(1, [](int, const Group& group) {
+    static constexpr size_t kBurst = 60;
+    std::vector<int> room(kBurst);
+    std::vector<Request> requests(kBurst);
+    for (size_t i = 0; i < kBurst; ++i) {
+      group.recv(0, symm::Span(&room[i], 1), 0, requests[i]);
+    }
+    EXPECT_TRUE(eventually([] { return request_threads() >= kBurst; }));
+    for (size_t i = 0; i < kBurst; ++i) {
+      group.send(0, symm::Span<const int>(&room[i], 1));
+      requests[i].wait();
+    }
+
+    // One of them is used for each call of this loop.
+    const auto go_on = [&] {
+      for (int i = 0; i < 50; ++i) {
+        Sum(group, 1).request.wait();
+      }
+      return request_threads() <= 3;
+    };
+    EXPECT_TRUE(eventually(go_on)) << request_threads();
+  });
+}
+
 // A forked child has no requests, and the parent's go on.
 TEST(Requests, AreNotTheChildsOfAFork) {
   as_processes(2, [](int rank, const Group& group) {
