@@ -113,6 +113,9 @@ TEST(Messages, OfARankThatHasLeftAreReceived) {
     // A short message would be left for nobody.
     expect_failure(SYMM_ERR_PEER_FAILED, {"send: rank 0", "has left the group"},
         [&] { group.send(0, symm::Span(&word, 1), 0); });
+    symm::Request request;
+    expect_failure(SYMM_ERR_PEER_FAILED, {"send: rank 0", "has left the group"},
+        [&] { group.send(0, symm::Span(&word, 1), 0, request); });
     EXPECT_EQ(group.status().status, SYMM_OK);
   });
 }

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -596,6 +599,27 @@ TEST(Requests, OfABusyRankAreNoStandstill) {
   });
 }
 
+// Whoever has seen that a call is over may begin another one, also with as many as there may be.
+TEST(Requests, LeaveTheirPlaceBeforeTheyAreDone) {
+  const Group group = alone("places");
+  int room = 0;
+  std::vector<Request> others(255);
+  for (Request& request : others) {
+    group.recv(0, symm::Span(&room, 1), 1, {request, SYMM_TIMEOUT_INFINITE});
+  }
+  for (int i = 0; i < 200; ++i) {
+    Request last;
+    group.recv(0, symm::Span(&room, 1), 0, last);
+    group.send(0, symm::Span<const int>(&i, 1));
+    while (!last.test()) {
+    }
+  }
+  group.abort("enough");
+  for (const Request& request : others) {
+    expect_failure(SYMM_ERR_ABORTED, {"enough"}, [&] { request.wait(); });
+  }
+}
+
 // Lists are copied, so what they cannot be is found before.
 TEST(Requests, RefuseListsThatCannotBe) {
   const Group group = alone("lists");
@@ -620,24 +644,259 @@ TEST(Requests, RefuseListsThatCannotBe) {
   EXPECT_EQ(request, nullptr);
 }
 
-// Whoever has seen that a call is over may begin another one, also with as many as there may be.
-TEST(Requests, LeaveTheirPlaceBeforeTheyAreDone) {
-  const Group group = alone("places");
-  int room = 0;
-  std::vector<Request> others(255);
-  for (Request& request : others) {
-    group.recv(0, symm::Span(&room, 1), 1, {request, SYMM_TIMEOUT_INFINITE});
+// Handles are dropped in any order while threads wait, and the group is aborted.
+TEST(Requests, EndForAllWhoWait) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
+    Group group = create(meeting.processes(), rank, 2);
+    std::vector<int> room(256);
+    std::vector<Request> requests(256);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      group.recv(1 - rank, symm::Span(&room[i], 1), static_cast<int32_t>(i % 8), requests[i]);
+    }
+    Sum sum(group, 1000);
+    sum.request.wait();
+
+    std::atomic<int> ended{0};
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        for (size_t i = t; i < requests.size(); i += t % 2 + 1) {
+          const Request mine = requests[i];
+          const Outcome outcome = outcome_of([&] { mine.wait({20'000}); });
+          if (outcome.status == SYMM_ERR_ABORTED) ++ended;
+        }
+      });
+    }
+    threads.emplace_back([&] {
+      const Outcome outcome = outcome_of([&] { Request::wait_any(requests, {20'000}); });
+      EXPECT_EQ(outcome.status, SYMM_OK);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(rank == 0 ? 50 : 30));
+    if (rank == 0) group.abort("over");
+    group.reset();
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    int expected = 0;
+    for (size_t t = 0; t < 8; ++t) {
+      for (size_t i = t; i < requests.size(); i += t % 2 + 1) {
+        ++expected;
+      }
+    }
+    EXPECT_EQ(ended, expected);
+    requests.clear();
+    EXPECT_TRUE(eventually([] { return request_threads() == 0; })) << request_threads();
+  });
+}
+
+// A process that ends with calls under way ends, and the others hear of it.
+TEST(Requests, DoNotHoldUpTheEndOfTheirProcess) {
+  const Bootstrap meeting;
+  Processes ranks(3, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 3);
+    const Block block = allocate(group, 64);
+    static int room[2];
+    std::vector<Request> requests(3);
+    group.recv((rank + 1) % 3, symm::Span(&room[0], 1), 0, requests[0]);
+    block.memory.wait_signal((rank + 1) % 3, 0, requests[1]);
+    group.barrier();
+    if (rank == 2) {
+      Sum sum(group, 100);
+      for (Request& request : requests) {
+        request.reset();
+      }
+      exit(0);
+    }
+    Sum sum(group, 100);
+    const Outcome outcome = outcome_of([&] { sum.request.wait({10'000}); });
+    expect_ended(outcome, SYMM_ERR_PEER_FAILED, {"rank 2"});
+    // Another rank may have left meanwhile, for the same reason.
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const Outcome other = outcome_of([&] { requests[i].wait({10'000}); });
+      EXPECT_EQ(other.status, SYMM_ERR_PEER_FAILED);
+    }
+  });
+  ranks.expect_success();
+}
+
+// The end of a process meets threads that end calls, and the group that goes with the last one.
+TEST(Requests, MayGoWithTheirGroupWhileTheirProcessEnds) {
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 30; ++round) {
+    const auto pause = std::chrono::microseconds(random() % 300);
+    const Bootstrap meeting;
+    as_processes(2, [&](int rank) {
+      Group group = create(meeting.processes(), rank, 2);
+      static Floats recv(64);
+      static const Floats send(64, 1);
+      {
+        Request sum;
+        Request barrier;
+        group.allreduce(send, recv, SYMM_OP_SUM, into(sum));
+        group.barrier({}, 0, barrier);
+      }
+      group.reset();
+      std::this_thread::sleep_for(pause);
+      exit(0);
+    });
   }
-  for (int i = 0; i < 200; ++i) {
-    Request last;
-    group.recv(0, symm::Span(&room, 1), 0, last);
-    group.send(0, symm::Span<const int>(&i, 1));
-    while (!last.test()) {
+}
+
+// A random program of all kinds of calls, alike on all ranks: what blocks, what is awaited when and
+// by what, and which handles are dropped, each rank draws for itself.
+class RandomProgram {
+ public:
+  RandomProgram(const Group& group, uint64_t seed)
+      : group_(group),
+        rank_(group.info().rank),
+        size_(group.size()),
+        block_(allocate(group, 4096)),
+        alike_(seed),
+        own_(seed * 31 + static_cast<uint64_t>(rank_) + 1) {}
+  // Where the group fails, what calls work with stays until they are over.
+  ~RandomProgram() {
+    for (const auto& begun : under_way_) {
+      if (begun->request) outcome_of([&] { begun->request.wait(); });
     }
   }
-  group.abort("enough");
-  for (const Request& request : others) {
-    expect_failure(SYMM_ERR_ABORTED, {"enough"}, [&] { request.wait(); });
+  RandomProgram(RandomProgram&&) = delete;
+
+  void run(int calls) {
+    for (int i = 0; i < calls; ++i) {
+      make_one(i);
+      await_some();
+    }
+    while (!under_way_.empty()) {
+      end(own_() % under_way_.size());
+    }
+  }
+
+ private:
+  struct Begun {
+    Request request;
+    std::vector<int> data;
+    std::vector<int> expected;
+    size_t value = 0;
+  };
+
+  void make_one(int i) {
+    Begun& begun = add();
+    const size_t count = 1 + alike_() % (i % 5 == 0 ? 30'000 : 40);
+    const auto kind = alike_() % 5;
+    const bool blocks = own_() % 4 == 0;
+    begun.data.assign(count, rank_ + i);
+    Request* const into = blocks ? nullptr : &begun.request;
+    symm::CallOptions call;
+    call.request = into;
+
+    if (kind == 0 || kind == 1) {
+      begun.expected.assign(count, size_ * i + size_ * (size_ - 1) / 2);
+      symm::Options options;
+      options.request = into;
+      group_.allreduce(kept(begun.data), begun.data, SYMM_OP_SUM, options);
+    } else if (kind == 2) {
+      begun.expected = begun.data;
+      group_.barrier({}, static_cast<int32_t>(alike_() % 2), call);
+    } else {
+      pass_around(begun, static_cast<int32_t>(alike_() % 3), blocks, i);
+    }
+  }
+
+  // Each rank receives from its left and sends to its right, and one of the two may block.
+  void pass_around(Begun& begun, int32_t channel, bool blocks, int i) {
+    const int left = (rank_ + size_ - 1) % size_;
+    const int right = (rank_ + 1) % size_;
+    const std::vector<int>& sent = kept(begun.data);
+    begun.expected.assign(sent.size(), left + i);
+    Begun& sending = add();
+    if (blocks) {
+      group_.send(right, sent, channel, sending.request);
+      group_.recv(left, begun.data, channel);
+      return;
+    }
+
+    begun.value = sent.size() * sizeof(int);
+    group_.recv(left, begun.data, channel, begun.request);
+    symm::CallOptions options;
+    if (own_() % 2 == 0) options.request = &sending.request;
+    group_.send(right, sent, channel, options);
+  }
+
+  Begun& add() {
+    under_way_.push_back(std::make_unique<Begun>());
+    return *under_way_.back();
+  }
+  const std::vector<int>& kept(const std::vector<int>& data) { return sent_.emplace_back(data); }
+
+  void await_some() {
+    while (under_way_.size() > 40 || (!under_way_.empty() && own_() % 3 == 0)) {
+      if (own_() % 4 != 0) {
+        end(under_way_.size() > 40 ? 0 : own_() % under_way_.size());
+        continue;
+      }
+      std::vector<Request> requests;
+      for (const auto& begun : under_way_) {
+        if (!begun->request) return end(0);
+        requests.push_back(begun->request);
+      }
+      end(Request::wait_any(requests));
+    }
+  }
+
+  void end(size_t index) {
+    const Begun& begun = *under_way_[index];
+    if (begun.request) {
+      if (own_() % 8 == 0) {
+        EXPECT_TRUE(is_readable(begun.request.fd(), 30'000));
+      }
+      begun.request.wait();
+      EXPECT_EQ(begun.request.info().value, begun.value);
+    }
+    EXPECT_EQ(begun.data, begun.expected);
+    under_way_.erase(under_way_.begin() + static_cast<ptrdiff_t>(index));
+  }
+
+  const Group& group_;
+  const int rank_;
+  const int size_;
+  const Block block_;
+  std::mt19937_64 alike_;
+  std::mt19937_64 own_;
+  std::list<std::vector<int>> sent_;
+  std::vector<std::unique_ptr<Begun>> under_way_;
+};
+
+TEST(Requests, OfRandomPrograms) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    as_processes(1 + static_cast<int>(seed % 3),
+        [&](int, const Group& group) { RandomProgram(group, seed).run(150); });
+  }
+  as_threads(3, [&](int, const Group& group) { RandomProgram(group, 77).run(150); });
+}
+
+// Wherever a rank is killed, what the others have begun ends, and names it.
+TEST(Requests, OfRandomProgramsEndWhenARankIsKilled) {
+  std::mt19937_64 random(5);
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const auto pause = std::chrono::microseconds(random() % 30'000);
+    const Bootstrap meeting;
+    Processes ranks(3, [&](int rank) {
+      const Group group = create(meeting.processes(), rank, 3);
+      group.barrier();
+      std::thread death;
+      if (rank == 1) {
+        death = std::thread([&] {
+          std::this_thread::sleep_for(pause);
+          raise(SIGKILL);
+        });
+      }
+      const Outcome outcome = outcome_of([&] { RandomProgram(group, seed).run(1'000'000); });
+      expect_ended(outcome, SYMM_ERR_PEER_FAILED, {"rank 1"});
+      EXPECT_EQ(outcome.rank, 1);
+      if (rank == 1) death.join();
+    });
+    ranks.expect_success({1});
   }
 }
 
