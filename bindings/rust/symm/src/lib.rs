@@ -56,6 +56,7 @@ mod request;
 mod store;
 mod stream;
 mod unwind;
+mod waking;
 
 #[cfg(feature = "allocator-api2")]
 pub use allocator::HeapAllocator;

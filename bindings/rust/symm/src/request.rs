@@ -3,10 +3,13 @@
 use crate::convert::Handle;
 use crate::error::{Result, acting};
 use crate::operand::{Source, Target, TargetOf};
-use crate::{Element, Error, Group, Memory, Op, Reduces, Timeout};
+use crate::{Element, Error, Group, Memory, Op, Reduces, Timeout, waking};
 use std::cell::Cell;
-use std::os::fd::BorrowedFd;
+use std::future::Future;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::pin::Pin;
 use std::ptr::{self, NonNull};
+use std::task::{Context, Poll};
 use symm_sys::{symm_request, symm_request_info_t};
 
 thread_local! {
@@ -35,6 +38,9 @@ pub(crate) fn place() -> Result<*mut *mut symm_request> {
 /// on a channel; nothing waits behind a receive or a wait. [`Group::abort_handle`] cancels. A
 /// request that is dropped before its call is over leaves the call alone and leaks the operands.
 ///
+/// It is a future of any executor, too: `request.await` is [`wait`](Self::wait) for a task, and no
+/// thread of the executor waits. One thread of this crate does, for all requests that are awaited.
+///
 /// ```
 /// # fn main() -> symm::Result<()> {
 /// # let group = symm::GroupConfig::new().ranks(0, 1).bootstrap("thread://request").create()?;
@@ -47,8 +53,11 @@ pub(crate) fn place() -> Result<*mut *mut symm_request> {
 #[must_use = "a request gives its operands back by wait()"]
 pub struct Request<T> {
     handle: Handle<symm_request>,
-    /// The box of the operands is not moved while the library writes to them.
-    operands: NonNull<T>,
+    /// The box of the operands is not moved while the library writes to them. None: they were
+    /// given back.
+    operands: Option<NonNull<T>>,
+    /// Whether a task has awaited the request.
+    is_awaited: bool,
 }
 
 // SAFETY: the handle may be used by any thread, and the operands are touched only by whoever takes
@@ -69,30 +78,57 @@ pub unsafe fn start<T: Send + 'static, R>(
     operands: T,
     function: impl FnOnce(&mut T) -> Result<R>,
 ) -> Result<Request<T>> {
-    struct Places(*mut *mut symm_request);
-    impl Drop for Places {
-        fn drop(&mut self) {
-            PLACE.set(self.0);
+    // It is not moved, since the call leaves its request in it.
+    let mut begun = Begun {
+        made: Cell::new(ptr::null_mut()),
+        operands: Some(NonNull::from(Box::leak(Box::new(operands)))),
+        before: PLACE.get(),
+    };
+    PLACE.set(begun.made.as_ptr());
+    let outcome = match begun.operands {
+        // SAFETY: the operands were leaked for this function, and the call is to write to them.
+        Some(mut operands) => function(unsafe { operands.as_mut() }).map(|_| ()),
+        None => Ok(()),
+    };
+    match begun.end()? {
+        Some(request) => outcome.map(|()| request),
+        None => outcome.and_then(|()| Err(Error::argument("start: the function makes no call"))),
+    }
+}
+
+/// A call that [`start`] begins, also if the function panics behind it.
+struct Begun<T> {
+    made: Cell<*mut symm_request>,
+    operands: Option<NonNull<T>>,
+    before: *mut *mut symm_request,
+}
+
+impl<T> Begun<T> {
+    /// The request, which has the operands now; if there is none, they are dropped.
+    fn end(&mut self) -> Result<Option<Request<T>>> {
+        let Some(operands) = self.operands.take() else {
+            return Ok(None);
+        };
+        PLACE.set(self.before);
+        if self.made.get().is_null() {
+            // SAFETY: no call has begun, so this value alone has what was leaked for it.
+            drop(unsafe { Box::from_raw(operands.as_ptr()) });
+            return Ok(None);
         }
-    }
-
-    let mut made = ptr::null_mut();
-    let mut boxed = Box::new(operands);
-    let outcome = {
-        let _before = Places(PLACE.replace(&raw mut made));
-        function(&mut boxed).map(|_| ())
-    };
-
-    if made.is_null() {
-        outcome?;
-        return Err(Error::argument("start: the function makes no call"));
-    }
-    let request = Request {
         // SAFETY: the call has given one reference.
-        handle: unsafe { Handle::new(made) }?,
-        operands: NonNull::from(Box::leak(boxed)),
-    };
-    outcome.map(|()| request)
+        let handle = unsafe { Handle::new(self.made.get()) }?;
+        Ok(Some(Request {
+            handle,
+            operands: Some(operands),
+            is_awaited: false,
+        }))
+    }
+}
+
+impl<T> Drop for Begun<T> {
+    fn drop(&mut self) {
+        drop(self.end());
+    }
 }
 
 impl<T> Request<T> {
@@ -114,14 +150,23 @@ impl<T> Request<T> {
 
     /// Waits until the call is over, and gives back its operands. Errors: that of the call; the
     /// operands are dropped then.
-    pub fn wait(self) -> Result<T> {
+    pub fn wait(mut self) -> Result<T> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<T> {
         self.wait_for(Timeout::Group)?;
-        let operands = self.operands;
-        let Self { handle, .. } = &*std::mem::ManuallyDrop::new(self);
-        // SAFETY: nobody uses the field of the request any more, which is not dropped.
-        drop(unsafe { ptr::read(handle) });
+        let operands = self.operands.take().expect("a request is awaited once");
         // SAFETY: the call is over, so this value alone has what was leaked for it.
         Ok(*unsafe { Box::from_raw(operands.as_ptr()) })
+    }
+
+    /// One more reference to the request.
+    fn shared(&self) -> Result<Handle<symm_request>> {
+        let request = &self.handle;
+        on!(request.symm_request_retain())?;
+        // SAFETY: the call has added the reference.
+        unsafe { Handle::new(request.as_raw()) }
     }
 
     /// Waits until the call is over, but no longer than so; [`Timeout::Group`] is as long as it
@@ -158,11 +203,29 @@ impl<T> Request<T> {
     }
 }
 
+impl<T> Future for Request<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let request = self.get_mut();
+        if request.is_over() {
+            return Poll::Ready(request.end());
+        }
+        let fd = request.fd()?.as_raw_fd();
+        waking::wake_when_over(request.shared()?, fd, context.waker())?;
+        request.is_awaited = true;
+        Poll::Pending
+    }
+}
+
 impl<T> Drop for Request<T> {
     fn drop(&mut self) {
-        if self.is_over() {
+        if self.is_awaited {
+            waking::forget(self.handle.as_raw() as usize);
+        }
+        if let Some(operands) = self.operands.filter(|_| self.is_over()) {
             // SAFETY: the call is over, so this value alone has what was leaked for it.
-            drop(unsafe { Box::from_raw(self.operands.as_ptr()) });
+            drop(unsafe { Box::from_raw(operands.as_ptr()) });
         }
     }
 }

@@ -1,7 +1,14 @@
 //! Calls that do not block.
 
 use crate::ranks::{alone, threads};
+use std::future::Future;
 use std::os::fd::AsRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 use symm::{Op, Request, Status, Timeout};
 
@@ -103,4 +110,123 @@ fn what_fails_or_is_dropped() {
     let error = pending.wait().expect_err("it is cancelled");
     assert_eq!(error.status, Status::Aborted);
     assert!(error.to_string().contains("over"), "{error}");
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The simplest executor: it sleeps until the future's task is woken.
+fn run<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn tasks_of_any_executor_await_requests() {
+    threads(2, |group| {
+        let peer = 1 - group.rank();
+        run(async {
+            for round in 0..50_u32 {
+                let receive = group.start_recv(peer, vec![0_u32; 3], 0)?;
+                let sum = group.start_allreduce_in_place([round], Op::Sum)?;
+                let send = group.start_send(peer, [round; 3], 0)?;
+                assert_eq!(sum.await?, [2 * round]);
+                send.await?;
+                assert_eq!(receive.await?, [round; 3]);
+            }
+            group.start_barrier()?.await
+        })
+        .expect("a barrier");
+    });
+}
+
+#[test]
+fn many_tasks_await_and_the_last_waker_is_woken() {
+    let group = alone();
+    let mut receives: Vec<_> = (0..50)
+        .map(|_| group.start_recv(0, vec![0_u8; 1], 0).expect("a request"))
+        .collect();
+    // Nobody hears of these, and some are dropped.
+    for receive in &mut receives {
+        let nobody = &mut Context::from_waker(Waker::noop());
+        assert!(Pin::new(receive).poll(nobody).is_pending());
+    }
+    let dropped = receives.split_off(40);
+    drop(dropped);
+
+    let sender = group.clone();
+    let sending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        for i in 0..50_u8 {
+            sender.send(0, &[i], 0).expect("sent");
+        }
+    });
+    for (i, receive) in receives.into_iter().enumerate().rev() {
+        assert_eq!(run(receive).expect("received"), [i as u8]);
+    }
+    sending.join().expect("a thread");
+}
+
+#[test]
+fn a_task_hears_of_the_failure_of_its_call() {
+    let group = alone();
+    let receive = group.start_recv(0, vec![0_u8; 10], 0).expect("a request");
+    let aborted = group.abort_handle();
+    let aborting = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        aborted.abort("enough").expect("an abort");
+    });
+    let error = run(receive).expect_err("it is cancelled");
+    assert_eq!(error.status, Status::Aborted);
+    aborting.join().expect("a thread");
+}
+
+/// Tells when it is dropped.
+struct Told(Arc<AtomicBool>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_panic_behind_the_call_frees_nothing_that_it_works_with() {
+    let group = alone();
+    let is_dropped = Arc::new(AtomicBool::new(false));
+    let start = |is_called: bool| {
+        let operands = (vec![0_u8; 10], Told(Arc::clone(&is_dropped)));
+        catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the operand is the request's.
+            let started = unsafe {
+                symm::start(operands, |(into, _)| {
+                    if is_called {
+                        group.recv(0, into, 0)?;
+                    }
+                    panic!("behind the call");
+                    #[allow(unreachable_code)]
+                    Ok(())
+                })
+            };
+            drop(started);
+        }))
+        .expect_err("a panic");
+    };
+    start(true);
+    assert!(!is_dropped.load(Ordering::Relaxed), "the call goes on");
+    group.send(0, &[1_u8; 10], 0).expect("it is received");
+    start(false);
+    assert!(is_dropped.load(Ordering::Relaxed), "there was no call");
+    group.barrier().expect("a call that blocks again");
 }

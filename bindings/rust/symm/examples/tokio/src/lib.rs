@@ -1,23 +1,12 @@
 //! What the programs of this package share.
 
 use std::error::Error;
-use symm::{Group, Request};
+use symm::Group;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// What goes wrong in a task, which any thread may run.
 pub type Failure = Box<dyn Error + Send + Sync>;
-
-/// Waits until the call of a request is over, and gives back its operands. No thread waits.
-pub async fn over<T>(request: Request<T>) -> Result<T, Failure> {
-    {
-        // SAFETY: the descriptor is open, and the same, as long as the request, which is borrowed.
-        let fd = unsafe { AsyncFd::register_with_interest(request.fd()?, Interest::READABLE) };
-        let fd = fd.map_err(std::io::Error::from)?;
-        let _ready = fd.readable().await?;
-    }
-    Ok(request.wait()?)
-}
 
 /// Waits until the group is revoked, and returns why. Nobody reads the descriptor, so it stays
 /// readable.

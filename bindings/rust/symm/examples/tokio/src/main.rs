@@ -1,10 +1,9 @@
 //! Waits in tokio for a signal, and for the end of the group, while the thread has other work.
 //! docs/rust.md shows it.
 
-use std::pin::pin;
 use std::time::Duration;
 use symm::{Group, Op, Timeout};
-use symm_tokio::{Failure, failure, over};
+use symm_tokio::{Failure, failure};
 use tokio::task::spawn_blocking;
 
 #[tokio::main(flavor = "current_thread")]
@@ -15,10 +14,10 @@ async fn main() -> Result<(), Failure> {
     let (rank, size) = (group.rank(), group.size());
     memory.signal((rank + 1) % size, 0)?;
 
-    // A request has a descriptor, by which the task waits. A failure ends that wait, too.
+    // A request is a future: no thread of tokio waits. A failure ends that wait, too.
     let left = (rank + size - 1) % size;
     let patient = memory.with_timeout(Timeout::Never);
-    let mut signal = pin!(over(patient.start_wait_signal(left, 0)?));
+    let mut signal = patient.start_wait_signal(left, 0)?;
     let mut work = tokio::time::interval(Duration::from_millis(10));
     loop {
         tokio::select! {
@@ -28,9 +27,9 @@ async fn main() -> Result<(), Failure> {
         }
     }
 
-    let sum = over(group.start_allreduce_in_place(vec![1_u32; 4], Op::Sum)?).await?;
+    let sum = group.start_allreduce_in_place(vec![1_u32; 4], Op::Sum)?.await?;
     println!("rank {rank}: the sum is {sum:?}");
-    over(group.start_barrier()?).await?;
+    group.start_barrier()?.await?;
     if rank == 1 {
         std::process::abort(); // dies
     }
