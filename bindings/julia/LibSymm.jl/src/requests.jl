@@ -81,27 +81,55 @@ mutable struct Request <: Handle{symm_request_t}
 
     function Request(handle, number, returned, kept)
         request = new(handle, number, returned)
-        symm_request_retain(handle)  # for KEPT
-        lock(() -> KEPT[handle] = kept, KEPT_LOCK)
+        keep(handle, kept)
         return finalizer(release, request)
     end
 end
 
 release_reference(handle::Ptr{symm_request_t}) = symm_request_release(handle)
 
-# What the calls under way read and write, by request, of which each has a reference here.
+# What the calls under way read and write, by request, of which each has a reference here, and these
+# requests in the order in which they were last looked at.
 const KEPT = Dict{Ptr{symm_request_t},Any}()
+const LOOKED_AT = Ptr{symm_request_t}[]
 const KEPT_LOCK = ReentrantLock()
 
-"""Keep no longer what calls have read and written that are over."""
+function keep(handle, kept)
+    symm_request_retain(handle)  # for KEPT
+    return lock(KEPT_LOCK) do
+        push!(LOOKED_AT, handle)
+        KEPT[handle] = kept
+        return nothing
+    end
+end
+
+"""
+Keep no longer what two of the calls have read and written, if they are over. A program that drops
+requests starts others, so all are looked at in time, however many there are.
+"""
 function forget_ended()
     return lock(KEPT_LOCK) do
-        for handle in collect(keys(KEPT))
-            about = filled(symm_request_info_t, symm_request_info, handle)
-            about.done == 0 && continue
-            delete!(KEPT, handle)
-            symm_request_release(handle)
+        for _ in 1:min(2, length(LOOKED_AT))
+            handle = popfirst!(LOOKED_AT)
+            haskey(KEPT, handle) && !forget_if_over(handle) && push!(LOOKED_AT, handle)
         end
+    end
+end
+
+"""With the lock: whether the call of a request is over, and what it had is forgotten."""
+function forget_if_over(handle)
+    filled(symm_request_info_t, symm_request_info, handle).done == 0 && return false
+    delete!(KEPT, handle)
+    symm_request_release(handle)
+    return true
+end
+
+"""Keep no longer what the call of a request has read and written, if it is over."""
+function forget_if_over(request::Request)
+    return lock(KEPT_LOCK) do
+        handle = request.handle
+        haskey(KEPT, handle) && forget_if_over(handle)
+        return nothing
     end
 end
 
@@ -149,8 +177,9 @@ function Base.wait(request::Request; timeout=nothing)
         # The library was asked to look once, after this function had waited.
         over || timeout == 0 || throw(waited_for(why, timeout))
         rethrow()
+    finally
+        forget_if_over(request)
     end
-    forget_ended()
     return nothing
 end
 
@@ -180,5 +209,6 @@ function wait_any(requests; timeout=nothing)
         how = without_request(call, timeout)
         return symm_request_wait_any(handles, length(handles), how, out)
     end
+    forget_if_over(kept[Int(found) + 1])
     return Int(found) + 1
 end
