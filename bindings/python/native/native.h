@@ -55,13 +55,13 @@ PyObject* pressure_remove(PyObject* number, PyObject* callable);
  * jax.ffi.register_ffi_target(). It never takes the interpreter lock. */
 PyObject* xla_handler(int device);
 
-/* Begin and end the search of this thread for the call that is to have a request: the one call of
- * symm.h between them whose options have a place for it. request_end() returns its handle; 0 if
- * there was none. */
-PyObject* request_begin(void);
-PyObject* request_end(void);
+/* Make call(*args, **kwargs), and give a request to the one call of symm.h in it whose options have
+ * a place for it. Returns the handle of the request, a reference of the caller's, or 0 if there was
+ * no such call, and what the function returned. `kept` is a list of what the call works with, which
+ * stays until the call is over, whatever becomes of the handle. */
+PyObject* request_call(PyObject* call, PyObject* args, PyObject* kwargs, PyObject* kept);
 
-/* Keep what a call works with for ever, since the interpreter ends before the call. */
-PyObject* request_leave(PyObject* kept);
+/* Whether the call of a request is over; what it has worked with goes then. */
+PyObject* request_over(PyObject* handle);
 
 #endif

@@ -25,7 +25,7 @@
 %ignore type;
 %enddef
 
-// Options that have a place for a request, which is used between request_begin() and request_end().
+// Options that have a place for a request, which is used within request_call().
 %define STRUCT_OF_CALL(type, name, defaults, names, fields...)
 %typemap(in) const type *name (type given = defaults) {
   const int is_none = *names == '|' && $input == Py_None;

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import select
+import signal
 import subprocess
 import sys
 import weakref
@@ -52,7 +53,9 @@ async def pass_around(group):
             await asyncio.sleep(0.001)
 
     async def send_later():
-        await asyncio.sleep(0.03)
+        while turns < 2:
+            await asyncio.sleep(0.001)
+        await symm.start(group.barrier)  # the others' loops have gone on, too
         group.send(right, np.full(4, group.rank, np.float32))
         block.memory.signal_value(right, 9, op=symm.SignalOp.SET)
 
@@ -187,3 +190,114 @@ def test_a_program_may_end_while_calls_go_on():
         [sys.executable, "-c", LEFT], capture_output=True, text=True, env=os.environ, timeout=60
     )
     assert (ended.returncode, ended.stdout) == (0, "left\n"), ended.stderr
+
+
+def test_a_request_may_be_closed_before_its_call_is_over(alone):
+    into = np.zeros(3, np.uint8)
+    request = symm.start(alone.recv, 0, into)
+    assert not request.done()
+    request.close()
+    with pytest.raises(symm.InvalidHandleError):
+        request.result()
+    alone.send(0, np.array([4, 5, 6], np.uint8))
+    for _ in range(1000):
+        symm.start(alone.barrier).result()
+        if into[2] == 6:
+            break
+    assert into.tolist() == [4, 5, 6]
+
+
+def open_descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_loop_that_is_closed_early_leaves_nothing(alone):
+    into = np.zeros(1, np.uint8)
+    request = symm.start(alone.recv, 0, into)
+
+    async def give_up():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(request, 0.001)
+
+    asyncio.run(give_up())
+    gc.collect()
+    before = open_descriptors()
+    for _ in range(5):
+        asyncio.run(give_up())
+    gc.collect()
+    assert open_descriptors() == before
+    alone.send(0, np.array([9], np.uint8))
+
+    async def wait():
+        return await request
+
+    assert asyncio.run(wait()) == 1
+    assert into[0] == 9
+
+
+class StoppedError(Exception):
+    pass
+
+
+# One that strikes in a finalizer is reported, and no more.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_exception_of_a_signal_handler_leaves_no_call_half_begun(alone):
+    """Wherever the exception strikes, the next call blocks, and calls can be started."""
+
+    def stop(_signal, _frame):
+        raise StoppedError
+
+    into = np.zeros(1, np.int64)
+    sent = np.array([7], np.int64)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for turn in range(400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + turn % 200))
+                for _ in range(50):
+                    symm.start(alone.barrier)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except StoppedError:
+                pass
+            assert alone.barrier() is None
+            into[0] = 0
+            received = symm.start(alone.recv, 0, into)
+            alone.send(0, sent)
+            assert received.result() == 8
+            assert into[0] == 7
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+FORKED = """
+import os
+
+import numpy as np
+import symm
+
+group = symm.Group.join(0, 1, "thread://forking", backend="host")
+pending = symm.start(group.recv, 0, np.zeros(1))
+child = os.fork()
+if child == 0:
+    own = symm.Group.join(0, 1, "thread://forked", backend="host")
+    x = np.ones(3)
+    for _ in range(5):
+        symm.start(own.allreduce, x).result()
+    try:
+        pending.result()
+    except symm.InvalidHandleError:
+        os._exit(0)
+    os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+group.send(0, np.ones(1))
+assert pending.result() == 8
+print("done")
+"""
+
+
+def test_a_forked_child_starts_calls_of_its_own():
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, env=os.environ, timeout=60
+    )
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr

@@ -17,9 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from typing import Any
 
-# Requests that were not seen to be over. They keep what their calls read and write, also where a
-# program has dropped them.
-_pending: set[Request] = set()
+
+class _Descriptor:
+    """A copy of a descriptor, which is closed with this object at the latest."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = os.dup(fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        fd = self.__dict__.pop("_fd", None)
+        if fd is not None:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Request(Owned):
@@ -37,22 +51,10 @@ class Request(Owned):
     it. Until then leave these arrays alone, too.
     """
 
-    def __init__(self, handle: int, returned: object, kept: object) -> None:
+    def __init__(self, handle: int, returned: object) -> None:
         super().__init__(handle, raw.symm_request_release)
         self._returned = returned
-        self._kept = kept
         self._awaited: tuple[AbstractEventLoop, Future[None]] | None = None
-
-    def close(self) -> None:
-        """Drop the request if the call is over; else do nothing. [local]"""
-        if self._handle and self._is_over():
-            super().close()
-
-    def __del__(self) -> None:
-        # A request whose call goes on is deleted by the end of the interpreter only.
-        if self._handle and not self._is_over():
-            raw.request_leave(self._kept)
-        self.close()
 
     def info(self) -> RequestInfo:
         """Facts about the call. [local]"""
@@ -60,12 +62,9 @@ class Request(Owned):
 
     def done(self) -> bool:
         """Whether the call is over, however it ended. [local]"""
-        return self._is_over()
-
-    def _is_over(self) -> bool:
         over = self.info().done
         if over:
-            _pending.discard(self)
+            raw.request_over(self._handle)
         return over
 
     def result(self, *, timeout: float | None = None) -> Any:
@@ -86,7 +85,7 @@ class Request(Owned):
         try:
             raw.symm_request_wait(self._handle, within(timeout))
         finally:
-            self._is_over()
+            self.done()
         # Numbers were not known when the function returned.
         if isinstance(self._returned, (int, list)):
             return self.info().value
@@ -101,7 +100,7 @@ class Request(Owned):
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Wait in a task of asyncio. The loop goes on meanwhile, and no thread waits."""
-        if not self._is_over():
+        if not self.done():
             import asyncio  # programs that await have it
 
             # A task that is cancelled must not end the wait of another one.
@@ -113,16 +112,17 @@ class Request(Owned):
         if self._awaited is not None and self._awaited[0] is loop:
             return self._awaited[1]
         future: Future[None] = loop.create_future()
-        # A loop knows a descriptor once, so each loop has its own.
-        fd = os.dup(self.fileno())
+        # A loop knows a descriptor once, so each loop has its own. One that is closed before the
+        # call is over drops it.
+        fd = _Descriptor(self.fileno())
 
         def end() -> None:
-            loop.remove_reader(fd)
-            os.close(fd)
+            loop.remove_reader(fd.fileno())
+            fd.close()
             if not future.done():
                 future.set_result(None)
 
-        loop.add_reader(fd, end)
+        loop.add_reader(fd.fileno(), end)
         self._awaited = loop, future
         return future
 
@@ -151,27 +151,18 @@ def start(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Request:
         RuntimeError: `call` makes several calls, or starts one itself.
         OutOfMemoryError: 256 messages and waits are under way in the group.
     """
-    for request in list(_pending):
-        request._is_over()
-
     thread = get_ident()
+    if thread in kept_by_thread:
+        raise RuntimeError("symm.start() is called within symm.start()")
     kept: list[object] = [call, args, kwargs]
-    raw.request_begin()
     kept_by_thread[thread] = kept
-    returned = None
-    begun = None
     try:
-        returned = call(*args, **kwargs)
+        handle, returned = raw.request_call(call, args, kwargs, kept)
     finally:
-        del kept_by_thread[thread]
-        handle = raw.request_end()
-        # What went wrong behind the call that has begun does not end it.
-        if handle:
-            begun = Request(handle, returned, (kept, returned))
-            _pending.add(begun)
-    if begun is None:
+        kept_by_thread.pop(thread, None)
+    if not handle:
         raise InvalidArgumentError("call: makes no call that can be started")
-    return begun
+    return Request(handle, returned)
 
 
 def wait_any(requests: Sequence[Request], *, timeout: float | None = None) -> int:
@@ -191,5 +182,5 @@ def wait_any(requests: Sequence[Request], *, timeout: float | None = None) -> in
     """
     handles = [request._handle for request in requests]
     found = raw.symm_request_wait_any(handles, within(timeout), True) or 0
-    requests[found]._is_over()
+    requests[found].done()
     return found
