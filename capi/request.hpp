@@ -46,13 +46,15 @@ inline Group& group_behind(const NeighborExchange& exchange) noexcept { return *
 template <class Object, class Call>
 void act(const symm_call_options_t* options, const std::shared_ptr<Object>& object,
     RequestOrder order, const char* name, void* stream, const Call& call) {
-  const symm_call_options_t given = read_options(options);
   Group& group = group_behind(*object);
-  if (given.request == nullptr) {
-    if (order != RequestOrder::waiting) group.settle_requests(order, name, given.timeout_ms);
-    call(*object, given.timeout_ms);
-    return;
-  }
+  const auto block = [&](uint64_t timeout_ms) {
+    if (order != RequestOrder::waiting) group.settle_requests(order, name, timeout_ms);
+    call(*object, timeout_ms);
+  };
+  // Small calls, of which most have none, do not read options.
+  if (options == nullptr) return block(0);
+  const symm_call_options_t given = read_options(options);
+  if (given.request == nullptr) return block(given.timeout_ms);
 
   begin(given.request, [&] {
     const auto work = [object, call, timeout_ms = given.timeout_ms]() -> uint64_t {

@@ -335,7 +335,7 @@ Requests& Group::requests() const {
       "when their work is enqueued");
 }
 
-void Group::settle_requests(RequestOrder order, const char* call, uint64_t timeout_ms) {
+void Group::await_requests(RequestOrder order, const char* call, uint64_t timeout_ms) {
   const auto settle = [&] { requests_->settle(order, call, timeout_or_default(timeout_ms)); };
   if (order != RequestOrder::collective) return settle();
   in_turn(settle);

@@ -222,7 +222,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Requests& requests() const;
   // Called before a call that blocks: waits for the requests whose order it keeps. A call of all
   // ranks that does not get its turn fails the group.
-  void settle_requests(RequestOrder order, const char* call, uint64_t timeout_ms);
+  void settle_requests(RequestOrder order, const char* call, uint64_t timeout_ms) {
+    if (!requests_->is_settled(order)) await_requests(order, call, timeout_ms);
+  }
 
   // Waits for `stream` and throws what has gone wrong on it. Error(timeout) does not revoke the
   // group.
@@ -257,6 +259,7 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t next_sequence(uint64_t tag);
 
  private:
+  void await_requests(RequestOrder order, const char* call, uint64_t timeout_ms);
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name);
   // `options`: the options by which the group is made of another one.
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,

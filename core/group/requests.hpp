@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,6 +43,12 @@ class Requests : public std::enable_shared_from_this<Requests> {
   std::shared_ptr<Request> start(RequestOrder order, const char* call, Request::Work work,
       const std::function<void()>& post = nullptr);
 
+  // Whether no request of this order is under way. Two words tell, for small calls that block.
+  bool is_settled(RequestOrder order) const noexcept {
+    const Queue& queue = queues_[static_cast<size_t>(order)];
+    const uint32_t made = queue.made.load(std::memory_order_relaxed);
+    return queue.over.load(std::memory_order_acquire) == made;
+  }
   // Called before a call that blocks: waits until the calls of its order are over that were made
   // before it. Throws OutOfTurn, or Error(timeout) if it was only to look.
   void settle(RequestOrder order, const char* call, uint64_t timeout_ms);
