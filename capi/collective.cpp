@@ -241,11 +241,12 @@ CollectiveCall described(
   if (!what.has_op) call.op = Op::sum;
   if (!what.has_root()) call.root = 0;
   if (has_counts(collective)) call.count = 0;
-  if (collective == Collective::allgather_rows) call.count = product(given.rows, given.count);
+  if (has_rows(collective)) call.count = product(given.rows, given.count);
   if (what.in_pieces) {
     Pieces& pieces = *referred_to.pieces.emplace_back(std::make_unique<Pieces>());
     pieces.counts = {given.send_counts, given.send_displacements, given.recv_counts,
-        given.recv_displacements, given.rows, given.count, given.recv_stride};
+        given.recv_displacements, given.rows, given.count,
+        what.has_op ? given.send_stride : given.recv_stride};
     if (on_device) {
       pieces.counts.capacities = Capacities{given.send_capacity, given.recv_capacity};
     }
@@ -415,7 +416,16 @@ symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* r
   return run_in_pieces(group,
       CollectiveCall(
           Collective::allgather_rows, send, recv, product(rows, row_count), dtype, stream),
-      {.rows = rows, .row_count = row_count, .recv_stride = recv_stride}, options);
+      {.rows = rows, .row_count = row_count, .stride = recv_stride}, options);
+}
+
+symm_status_t symm_reduce_scatter_rows(symm_group_t* group, const void* send, void* recv,
+    size_t rows, size_t row_count, size_t send_stride, symm_dtype_t dtype, symm_op_t op,
+    const symm_collective_options_t* options, void* stream) {
+  return run_in_pieces(group,
+      CollectiveCall(
+          Collective::reduce_scatter_rows, send, recv, product(rows, row_count), dtype, stream, op),
+      {.rows = rows, .row_count = row_count, .stride = send_stride}, options);
 }
 
 symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size_t tokens,

@@ -58,34 +58,35 @@ inline constexpr CollectiveTable kCollectiveTable = [] {
   constexpr bool _ = false;  // no
   // clang-format off
   return CollectiveTable{{
-      //                   has_op
-      //                   |  from_root
-      //                   |  |  to_root
-      //                   |  |  |  send_per_rank
-      //                   |  |  |  |  recv_per_rank
-      //                   |  |  |  |  |  cut_into_slices
-      //                   |  |  |  |  |  |  in_pieces
-      //                   |  |  |  |  |  |  |  of_prefix
-      //                   |  |  |  |  |  |  |  |   has_send_counts
-      //                   |  |  |  |  |  |  |  |   |  has_recv_counts
-      //                   |  |  |  |  |  |  |  |   |  |  has_scaling
-      //                   |  |  |  |  |  |  |  |   |  |  |  has_norm
-      //                   |  |  |  |  |  |  |  |   |  |  |  |  in_place     count
-      {allreduce,         {x, _, _, _, _, x, _, _}, _, _, x, _, own_block,   "count"},
-      {reduce_scatter,    {x, _, _, x, _, _, _, _}, _, _, x, _, own_block,   "recv_count"},
-      {allgather,         {_, _, _, _, x, _, _, _}, _, _, _, _, own_block,   "send_count"},
-      {broadcast,         {_, x, _, _, _, x, _, _}, _, _, _, _, own_block,   "count"},
-      {reduce,            {x, _, x, _, _, x, _, _}, _, _, x, _, own_block,   "count"},
-      {alltoall,          {_, _, _, x, x, _, _, _}, _, _, _, _, own_block,   "count"},
-      {allgatherv,        {_, _, _, _, x, _, x, _}, _, x, _, _, own_block,   ""},
-      {reduce_scatterv,   {x, _, _, x, _, _, x, _}, x, _, _, _, own_block,   ""},
-      {alltoallv,         {_, _, _, x, x, _, x, _}, x, x, _, _, same_pieces, ""},
-      {gather,            {_, _, x, _, x, _, x, _}, _, _, _, _, own_block,   "count"},
-      {scatter,           {_, x, _, x, _, _, x, _}, _, _, _, _, own_block,   "count"},
-      {allgather_rows,    {_, _, _, _, x, _, x, _}, _, _, _, _, own_block,   "row_count"},
-      {allreduce_rmsnorm, {x, _, _, _, _, _, _, _}, _, _, _, x, same_rows,   "tokens"},
-      {scan,              {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
-      {exscan,            {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
+      //                     has_op
+      //                     |  from_root
+      //                     |  |  to_root
+      //                     |  |  |  send_per_rank
+      //                     |  |  |  |  recv_per_rank
+      //                     |  |  |  |  |  cut_into_slices
+      //                     |  |  |  |  |  |  in_pieces
+      //                     |  |  |  |  |  |  |  of_prefix
+      //                     |  |  |  |  |  |  |  |   has_send_counts
+      //                     |  |  |  |  |  |  |  |   |  has_recv_counts
+      //                     |  |  |  |  |  |  |  |   |  |  has_scaling
+      //                     |  |  |  |  |  |  |  |   |  |  |  has_norm
+      //                     |  |  |  |  |  |  |  |   |  |  |  |  in_place     count
+      {allreduce,           {x, _, _, _, _, x, _, _}, _, _, x, _, own_block,   "count"},
+      {reduce_scatter,      {x, _, _, x, _, _, _, _}, _, _, x, _, own_block,   "recv_count"},
+      {allgather,           {_, _, _, _, x, _, _, _}, _, _, _, _, own_block,   "send_count"},
+      {broadcast,           {_, x, _, _, _, x, _, _}, _, _, _, _, own_block,   "count"},
+      {reduce,              {x, _, x, _, _, x, _, _}, _, _, x, _, own_block,   "count"},
+      {alltoall,            {_, _, _, x, x, _, _, _}, _, _, _, _, own_block,   "count"},
+      {allgatherv,          {_, _, _, _, x, _, x, _}, _, x, _, _, own_block,   ""},
+      {reduce_scatterv,     {x, _, _, x, _, _, x, _}, x, _, _, _, own_block,   ""},
+      {alltoallv,           {_, _, _, x, x, _, x, _}, x, x, _, _, same_pieces, ""},
+      {gather,              {_, _, x, _, x, _, x, _}, _, _, _, _, own_block,   "count"},
+      {scatter,             {_, x, _, x, _, _, x, _}, _, _, _, _, own_block,   "count"},
+      {allgather_rows,      {_, _, _, _, x, _, x, _}, _, _, _, _, own_block,   "row_count"},
+      {allreduce_rmsnorm,   {x, _, _, _, _, _, _, _}, _, _, _, x, same_rows,   "tokens"},
+      {scan,                {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
+      {exscan,              {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
+      {reduce_scatter_rows, {x, _, _, x, _, _, x, _}, _, _, _, _, own_block,   "row_count"},
   }};
   // clang-format on
 }();
@@ -98,15 +99,15 @@ SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
   using enum Collective;
   return {
       .has_op = c == allreduce || c == reduce_scatter || c == reduce || c == reduce_scatterv ||
-                c == allreduce_rmsnorm || c == scan || c == exscan,
+                c == allreduce_rmsnorm || c == scan || c == exscan || c == reduce_scatter_rows,
       .from_root = c == broadcast || c == scatter,
       .to_root = c == reduce || c == gather,
       .send_per_rank = c == reduce_scatter || c == alltoall || c == reduce_scatterv ||
-                       c == alltoallv || c == scatter,
+                       c == alltoallv || c == scatter || c == reduce_scatter_rows,
       .recv_per_rank = c == allgather || c == alltoall || c == allgatherv || c == alltoallv ||
                        c == gather || c == allgather_rows,
       .cut_into_slices = c == allreduce || c == reduce || c == broadcast,
-      .in_pieces = c >= allgatherv && c <= allgather_rows,
+      .in_pieces = (c >= allgatherv && c <= allgather_rows) || c == reduce_scatter_rows,
       .of_prefix = c == scan || c == exscan,
   };
 }
@@ -122,6 +123,11 @@ constexpr int ranks_combined(Collective collective, int rank, int ranks) {
 SYMM_HOST_DEVICE constexpr bool has_counts(Collective c) {
   return c == Collective::allgatherv || c == Collective::reduce_scatterv ||
          c == Collective::alltoallv;
+}
+
+// Whether the operand that has a block for each rank, or from each, has them in rows.
+constexpr bool has_rows(Collective c) {
+  return c == Collective::allgather_rows || c == Collective::reduce_scatter_rows;
 }
 
 static_assert([] {

@@ -32,7 +32,7 @@ struct PieceCounts {
   const size_t* recv_displacements = nullptr;
   size_t rows = 0;
   size_t row_count = 0;
-  size_t recv_stride = 0;
+  size_t stride = 0;  // from one row to the next, of the operand that has all ranks' rows
   // If they are given, the counts are read when the call runs, from memory of the device.
   std::optional<Capacities> capacities = {};
 };
@@ -43,22 +43,31 @@ struct DeviceCounts {
   const uint64_t* displacements = nullptr;
 };
 
-// A piece of recv lies in rows of `row_bytes` bytes, one every `row_stride`; 0: in one stretch.
+// A piece lies in rows of `row_bytes` bytes, one every `row_stride`; 0: in one stretch. The pieces
+// of recv do, or those of send where they are combined; the others are in one stretch.
 struct Rows {
   size_t row_bytes = 0;
   size_t row_stride = 0;
 };
 
-// Moves `bytes` bytes of a piece, from `at` on, row by row: move(where in recv the row's part
-// begins, how much was moved before, the part's bytes).
+// Where byte `at` of a piece lies, from the piece's first byte on.
+constexpr size_t place_in(const Rows& rows, size_t at) noexcept {
+  return rows.row_bytes == 0 ? at : at / rows.row_bytes * rows.row_stride + at % rows.row_bytes;
+}
+
+// Moves `bytes` bytes of a piece, from `at` on, row by row: move(where in the operand the row's
+// part begins, how much was moved before, the part's bytes).
 template <class Move>
 void in_rows(const Rows& rows, size_t at, size_t bytes, const Move& move) {
-  if (rows.row_bytes == 0) return move(at, 0, bytes);
+  if (rows.row_bytes == 0) {
+    if (bytes != 0) move(at, size_t{0}, bytes);
+    return;
+  }
 
   size_t part = 0;
   for (size_t done = 0; done < bytes; done += part) {
     part = std::min(bytes - done, rows.row_bytes - at % rows.row_bytes);
-    move(at / rows.row_bytes * rows.row_stride + at % rows.row_bytes, done, part);
+    move(place_in(rows, at), done, part);
     at += part;
   }
 }
@@ -72,6 +81,13 @@ struct Pieces : Rows {
   DeviceCounts device_recv;
   size_t send_bytes = 0;  // where the last piece of the operand ends, at most
   size_t recv_bytes = 0;
+};
+
+// The bytes that one rank sends to another, and those that the other expects; or those of a row.
+struct PieceLengths {
+  size_t sent;
+  size_t expected;
+  bool of_rows = false;
 };
 
 // The text of a refusal: a block reaches out of its operand, "send" or "recv". In elements.

@@ -72,7 +72,8 @@
   X(allgather_rows, ALLGATHER_ROWS, 11)       \
   X(allreduce_rmsnorm, ALLREDUCE_RMSNORM, 12) \
   X(scan, SCAN, 13)                           \
-  X(exscan, EXSCAN, 14)
+  X(exscan, EXSCAN, 14)                       \
+  X(reduce_scatter_rows, REDUCE_SCATTER_ROWS, 15)
 
 #define SYMM_QUANT_SCALES(X) \
   X(tensor, TENSOR, 0)       \

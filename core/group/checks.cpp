@@ -338,27 +338,32 @@ void lay_pieces_of_root(
   }
 }
 
-// Each rank's piece is a row of `unit` bytes in each of recv's rows, which have `all_rows` bytes.
-void lay_pieces_of_rows(Pieces& pieces, size_t element, size_t unit, size_t all_rows) {
+// Each rank's piece is a row of `unit` bytes in each of the rows of recv, or of send where they are
+// combined. These rows have `all_rows` bytes.
+void lay_pieces_of_rows(
+    Pieces& pieces, bool are_sent, size_t element, size_t unit, size_t all_rows) {
   const PieceCounts& counts = pieces.counts;
+  const char* const argument = are_sent ? "send_stride" : "recv_stride";
   const size_t elements = all_rows / element;
   size_t piece = 0;
   size_t stride = 0;
   size_t last_row = 0;
   if (__builtin_mul_overflow(unit, counts.rows, &piece)) refuse_count("rows", counts.rows);
-  if (counts.recv_stride < elements) {
-    refuse_argument("recv_stride", format("%zu is less than the %zu elements of all ranks' rows",
-                                       counts.recv_stride, elements));
+  if (counts.stride < elements) {
+    refuse_argument(argument,
+        format("%zu is less than the %zu elements of all ranks' rows", counts.stride, elements));
   }
-  if (counts.rows > 1 && (__builtin_mul_overflow(counts.recv_stride, element, &stride) ||
+  if (counts.rows > 1 && (__builtin_mul_overflow(counts.stride, element, &stride) ||
                              __builtin_mul_overflow(stride, counts.rows - 1, &last_row) ||
                              last_row > SIZE_MAX - all_rows)) {
-    refuse_count("recv_stride", counts.recv_stride);
+    refuse_count(argument, counts.stride);
   }
 
-  pieces.send_bytes = lay_equal(pieces.send, piece, 0);
-  lay_equal(pieces.recv, piece, unit);
-  pieces.recv_bytes = piece == 0 ? 0 : last_row + all_rows;
+  lay_equal(are_sent ? pieces.send : pieces.recv, piece, unit);
+  const size_t own_bytes = lay_equal(are_sent ? pieces.recv : pieces.send, piece, 0);
+  const size_t all_bytes = piece == 0 ? 0 : last_row + all_rows;
+  pieces.send_bytes = are_sent ? all_bytes : own_bytes;
+  pieces.recv_bytes = are_sent ? own_bytes : all_bytes;
   if (stride != 0 && unit != 0) {
     pieces.row_bytes = unit;
     pieces.row_stride = stride;
@@ -412,7 +417,7 @@ void check_pieces(const Group& group, const CollectiveCall& call, const Collecti
   pieces.send.assign(size, {});
   pieces.recv.assign(size, {});
 
-  const bool in_rows = call.collective == Collective::allgather_rows;
+  const bool in_rows = has_rows(call.collective);
   const size_t count = in_rows ? counts.row_count : call.count;
   size_t unit = 0;
   size_t all = 0;
@@ -424,7 +429,7 @@ void check_pieces(const Group& group, const CollectiveCall& call, const Collecti
   } else if (row.traits.has_root()) {
     lay_pieces_of_root(pieces, row.traits, rank, static_cast<size_t>(call.root), unit);
   } else {
-    lay_pieces_of_rows(pieces, element, unit, all);
+    lay_pieces_of_rows(pieces, row.traits.has_op, element, unit, all);
   }
   if (counts.recv_displacements != nullptr) require_distinct(pieces.recv, "recv_displacements");
 

@@ -74,8 +74,8 @@ void CallSync::report_mismatch() {
       [&](int rank) { return controls_.members_of(rank, op_); }, deadline_.get());
 }
 
-void CallSync::disagree(int peer, size_t sent, size_t expected) {
-  controls_.fail_piece(prepared_.input, peer, sent, expected);
+void CallSync::disagree(int peer, const PieceLengths& lengths) {
+  controls_.fail_piece(prepared_.input, peer, lengths);
 }
 
 void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {

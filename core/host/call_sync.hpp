@@ -42,7 +42,7 @@ class CallSync final : public Sync {
   const std::byte* await_entry(int peer) override;
   void arrive() override;
   void await(int peer) override;
-  [[noreturn]] void disagree(int peer, size_t sent, size_t expected) override;
+  [[noreturn]] void disagree(int peer, const PieceLengths& lengths) override;
 
   // At the end of a call of `bytes`: prefetches for writing the lines that the next call writes if
   // it is like this one. Peers read these lines last in the call before this one.

@@ -360,12 +360,12 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
           made.text().c_str(), wrong, differs.text().c_str())));
 }
 
-void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected) {
+void Controls::fail_piece(const CallSignature& call, int peer, const PieceLengths& lengths) {
   const size_t element = size_of(call.dtype);
   fail(context_.blame(peer, Status::mismatch,
-      format("%s: rank %d sends %zu elements to rank %d, which expects %zu",
-          collective_name(call.collective), peer, sent / element, context_.rank,
-          expected / element)));
+      format("%s: rank %d sends %s%zu elements to rank %d, which expects %zu",
+          collective_name(call.collective), peer, lengths.of_rows ? "rows of " : "",
+          lengths.sent / element, context_.rank, lengths.expected / element)));
 }
 
 namespace {

@@ -107,8 +107,8 @@ class Controls {
   void show_members(uint32_t op, std::span<const Member> members) const noexcept;
   // The calls that a rank whose segment is mapped has shown.
   std::vector<CallSignature> members_of(int rank, uint32_t op) const;
-  // Fails with a mismatch: `peer` sent `sent` bytes, and this rank expected `expected`.
-  [[noreturn]] void fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected);
+  // Fails with a mismatch: `peer` sent other lengths than this rank expected.
+  [[noreturn]] void fail_piece(const CallSignature& call, int peer, const PieceLengths& lengths);
 
  private:
   size_t segment_bytes() const;

@@ -66,7 +66,7 @@ struct alignas(host::kLine) MultinodeTransport::Announcement {
 struct alignas(host::kLine) MultinodeTransport::Slot {
   // If each rank has counts of its own, the bytes of the sender's longest piece.
   uint64_t longest;
-  // The bytes of the piece that this is a part of.
+  // The bytes of the piece that this is a part of, or of each of its rows where it lies in rows.
   uint64_t piece;
   // The bytes of the part, which lies behind this head.
   uint64_t bytes;
@@ -88,10 +88,24 @@ struct MultinodeTransport::PieceExchange : Rows {
   std::byte* to;
   std::vector<Piece> send;
   std::vector<Piece> recv;
-  // Whether incoming pieces are combined.
+  // Whether incoming pieces are combined, and those of `from`, not of `to`, lie in rows.
   bool reduces = false;
   // The bytes of this rank's longest piece, or of any rank's if pieces are alike on all ranks.
   size_t longest = 0;
+
+  // Bytes that tell how long a piece is that has `bytes` bytes: those of its rows, if it is sent
+  // from rows.
+  size_t length_of(size_t bytes) const { return reduces && row_bytes != 0 ? row_bytes : bytes; }
+
+  // A part of the piece for `peer` in one stretch, which lies in `room` if the piece has rows.
+  const std::byte* stretch(int peer, const host::Range& part, std::byte* room) const {
+    const std::byte* const piece = from + send[static_cast<size_t>(peer)].at;
+    if (!reduces || row_bytes == 0) return piece + part.begin;
+    in_rows(*this, part.begin, part.size(), [&](size_t row, size_t done, size_t length) {
+      host::copy(room + done, piece + row, length, false);
+    });
+    return room;
+  }
 
   // Copies a part of the piece of `peer`, from byte `at` of the piece on.
   void keep(int peer, size_t at, const std::byte* part, size_t bytes) const {
@@ -285,21 +299,23 @@ std::vector<CallSignature> MultinodeTransport::members_made_by(int rank) {
 
 // Sends part `index` of every piece to its rank, the next rank first, so that not all send to
 // one rank at a time. The head's `memory` and `offset` become the slot's `longest` and `piece`
-// where the message arrives (note()).
+// where the message arrives (note()). Parts that lie in rows are put together in this rank's own
+// slot, to which nobody sends.
 void MultinodeTransport::send_round(
     const CollectiveCall& call, const PieceExchange& pieces, size_t index, LazyDeadline& deadline) {
   ++round_;
+  std::byte* const room = slot_of(controls_.mine(), calls_, round_, context_.rank).data();
   for (int step = 1; step < context_.size; ++step) {
     const int peer = static_cast<int>((int64_t{context_.rank} + step) % context_.size);
     const Piece& piece = pieces.send[static_cast<size_t>(peer)];
     const host::Range part = host::part_of({0, piece.bytes}, index, slot_room());
-    const std::byte* const from = part.size() == 0 ? nullptr : pieces.from + piece.at + part.begin;
+    const std::byte* const from = part.size() == 0 ? nullptr : pieces.stretch(peer, part, room);
 
     engine::Head head;
     head.kind = kRound;
     head.channel = round_ & 1U;
     head.memory = has_counts(call.collective) ? pieces.longest : call.packed_count();
-    head.offset = piece.bytes;
+    head.offset = pieces.length_of(piece.bytes);
     pass(call, peer, head, {from, part.size()}, &deadline);
   }
 }
@@ -313,13 +329,15 @@ size_t MultinodeTransport::receive_round(const CollectiveCall& call, const Piece
     const size_t expected = pieces.recv[static_cast<size_t>(peer)].bytes;
     const host::Range part = host::part_of({0, expected}, index, slot_room());
     if (peer == context_.rank) {
-      sources[peer] = pieces.from + pieces.send[me].at + part.begin;
+      sources[peer] =
+          pieces.stretch(peer, part, slot_of(controls_.mine(), calls_, round_, peer).data());
       continue;
     }
 
     Slot& slot = slot_of(controls_.mine(), calls_, round_, peer);
-    if (slot.piece != expected || slot.bytes != part.size()) {
-      controls_.fail_piece(call, peer, slot.piece, expected);
+    const size_t length = pieces.length_of(expected);
+    if (slot.piece != length || slot.bytes != part.size()) {
+      controls_.fail_piece(call, peer, {slot.piece, length, length != expected});
     }
     if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
     sources[peer] = slot.data();

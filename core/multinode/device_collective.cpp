@@ -286,9 +286,10 @@ void DeviceMultinodeTransport::issue(const CollectiveCall& call) {
 
 void DeviceMultinodeTransport::issue_pieces(const CollectiveCall& call) {
   const Pieces& pieces = *call.pieces;
-  if (traits(call.collective).has_op) return reduce_scatter(call, pieces.send);
+  const bool reduces = traits(call.collective).has_op;
   if (pieces.device_send.counts != nullptr) return exchange_by_capacity(call);
-  if (pieces.row_bytes != 0) return gather_rows(call);
+  if (pieces.row_bytes != 0) return reduces ? reduce_scatter_rows(call) : gather_rows(call);
+  if (reduces) return reduce_scatter(call, pieces.send);
   move(call, pieces.send, pieces.recv);
 }
 
@@ -624,31 +625,62 @@ void DeviceMultinodeTransport::move(
   }
 }
 
-// As many rows at a time as a slot holds, or a part of one row. The kernel is given the
-// part's place in recv as if each piece were one row of it.
-void DeviceMultinodeTransport::gather_rows(const CollectiveCall& call) {
+namespace {
+// Goes through pieces of `whole` bytes that lie in rows, as many rows at a time as `room` bytes
+// hold, or a part of one row: take(call, where the part begins in each piece, its bytes). The call
+// has the part's places in the operand `of` as if each piece were one row of it.
+template <class Take>
+void in_parts_of_rows(const CollectiveCall& call, std::vector<Piece> Pieces::* of, size_t whole,
+    size_t room, const Take& take) {
   const Pieces& pieces = *call.pieces;
   const size_t row = pieces.row_bytes;
-  const size_t whole = pieces.send[me_].bytes;
   Pieces part = pieces;
   CollectiveCall part_call = call;
   part_call.pieces = &part;
 
-  PieceSlots slots{.slots = slot(0)};
-  for (size_t at = 0; at < whole; at += slots.slot_bytes) {
-    slots.slot_bytes = row <= slot_bytes_ ? std::min(slot_bytes_ / row * row, whole - at)
-                                          : std::min(slot_bytes_, row - at % row);
-    part.row_bytes = std::min(row, slots.slot_bytes);
-    for (size_t rank = 0; rank < size_; ++rank) {
-      const size_t to = pieces.recv[rank].at + at / row * pieces.row_stride + at % row;
-      part.recv[rank] = {to, slots.slot_bytes};
+  size_t bytes = 0;
+  for (size_t at = 0; at < whole; at += bytes) {
+    bytes = row <= room ? std::min(room / row * row, whole - at) : std::min(room, row - at % row);
+    part.row_bytes = std::min(row, bytes);
+    for (size_t rank = 0; rank < (part.*of).size(); ++rank) {
+      (part.*of)[rank] = {(pieces.*of)[rank].at + place_in(pieces, at), bytes};
     }
-
-    const std::byte* const from = static_cast<const std::byte*>(call.send) + at;
-    engine_.together(
-        call.timeout_ms, [&] { engine_.allgather(from, slot(0), slots.slot_bytes, call.stream); });
-    device_.unpack_pieces(part_call, slots);
+    take(part_call, at, bytes);
   }
+}
+}  // namespace
+
+void DeviceMultinodeTransport::gather_rows(const CollectiveCall& call) {
+  in_parts_of_rows(call, &Pieces::recv, call.pieces->send[me_].bytes, slot_bytes_,
+      [&](const CollectiveCall& part, size_t at, size_t bytes) {
+        const std::byte* const from = static_cast<const std::byte*>(call.send) + at;
+        engine_.together(
+            call.timeout_ms, [&] { engine_.allgather(from, slot(0), bytes, call.stream); });
+        device_.unpack_pieces(part, {.slots = slot(0), .slot_bytes = bytes});
+      });
+}
+
+// Rows are put together in slots before they are sent. So slots are of half the size: one for
+// what goes to each rank, and one for what comes from each.
+void DeviceMultinodeTransport::reduce_scatter_rows(const CollectiveCall& call) {
+  const size_t room = slot_bytes_ / 2 / kPackBytes * kPackBytes;
+  std::byte* const packed = slot(0);
+  std::byte* const arrived = packed + size_ * room;
+
+  in_parts_of_rows(call, &Pieces::send, call.pieces->recv[me_].bytes, room,
+      [&](const CollectiveCall& part, size_t at, size_t bytes) {
+        device_.pack_pieces(part, {.slots = packed, .slot_bytes = bytes});
+        exchange(
+            call.timeout_ms, call.stream, all_ranks_,
+            [&](size_t rank) { return std::span(packed + rank * bytes, bytes); },
+            [&](size_t rank) { return std::span(arrived + rank * bytes, bytes); });
+
+        std::vector<const std::byte*> operands;
+        for (size_t rank = 0; rank < size_; ++rank) {
+          operands.push_back((rank == me_ ? packed : arrived) + rank * bytes);
+        }
+        combine(call, operands, static_cast<std::byte*>(call.recv) + at, bytes);
+      });
 }
 
 // If only the device knows the counts, NCCL is given their upper bound: the capacity of send,

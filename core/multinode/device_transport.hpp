@@ -115,6 +115,7 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   void reduce_scatter(const CollectiveCall& call, std::span<const Piece> pieces);
   void move(const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv);
   void gather_rows(const CollectiveCall& call);
+  void reduce_scatter_rows(const CollectiveCall& call);
   void exchange_by_capacity(const CollectiveCall& call);
   // Combines operands of `bytes` bytes each by the call's operation.
   void combine(const CollectiveCall& call, const std::vector<const std::byte*>& operands, void* to,

@@ -166,9 +166,9 @@ extern "C" __global__ void __launch_bounds__(256)
     char* slot = slot_of(p) + head;
     for_packs(rows.all, [&](uint64_t q) {
       if (takes) {
-        rows.store(operand, all.row_stride, q, rows.load(slot, q));
+        rows.store(operand, all.row_stride, q, rows.load(slot, rows.bytes, q));
       } else {
-        rows.store(slot, rows.bytes, q, rows.load(operand, q));
+        rows.store(slot, rows.bytes, q, rows.load(operand, all.row_stride, q));
       }
     });
     if (tells) length_in(p) = piece.bytes;

@@ -255,10 +255,11 @@ __device__ void store_to_destination(const Block& s, const PiecesArgs::Range& pi
 
   const Rows rows(s.all, piece.bytes);
   each_pack(
-      {0, rows.all}, [&](uint64_t q) { return rows.load(from, q); },
+      {0, rows.all}, [&](uint64_t q) { return rows.load(from, rows.bytes, q); },
       [&](uint64_t q, uint4 v) { rows.store(to, row_stride, q, v); }, first, stride);
 }
 
+template <class Receiver>
 __device__ void push_chunk(const Block& s, int p, uint32_t step) {
   const PiecesArgs::Range& piece = s.layout.send[p];
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
@@ -267,7 +268,7 @@ __device__ void push_chunk(const Block& s, int p, uint32_t step) {
   auto* to = reinterpret_cast<uint4*>(s.slot_of_chunk(p, s.mine.pushed[s.index][p] + step, s.me)) -
              packs.begin;
   each_pack(
-      packs, [&](uint64_t q) { return rows.load(from, q); },
+      packs, [&](uint64_t q) { return rows.load(from, Receiver::send_stride(s, rows), q); },
       [&](uint64_t q, uint4 v) { to[q] = v; });
 }
 
@@ -277,6 +278,9 @@ struct Keep {
   static constexpr bool kMayStore = true;
 
   static __device__ uint32_t own_chunks(const Block&) { return 0; }
+
+  // Bytes from one row of send to the next: those of recv lie apart.
+  static __device__ uint64_t send_stride(const Block&, const Rows& rows) { return rows.bytes; }
 
   static __device__ void take(const Block& s, uint32_t step) {
     const int first = s.first_of(step);
@@ -305,20 +309,24 @@ struct Combine {
 
   static __device__ uint32_t own_chunks(const Block& s) { return s.chunks_of(s.layout.recv[s.me]); }
 
+  // Those of recv lie one behind the other.
+  static __device__ uint64_t send_stride(const Block& s, const Rows&) { return s.all.row_stride; }
+
   static __device__ void take(const Block& s, uint32_t step) {
     const PiecesArgs::Range& own = s.layout.send[s.me];
     const PiecesArgs::Range& piece = s.layout.recv[s.me];
     const char* send = reinterpret_cast<const char*>(s.args.send) + own.at;
     char* recv = reinterpret_cast<char*>(s.args.recv) + piece.at;
-    const Packs packs = s.chunk_of(s.part_of(piece), step);
+    const Rows rows(s.all, piece.bytes);
+    const Packs packs = s.chunk_of(s.my_part(rows.all), step);
 
     for (uint64_t q = packs.begin + threadIdx.x; q < packs.end; q += blockDim.x) {
       const auto load = [&](int r) {
-        if (r == s.me) return load_pack(send, piece.bytes, q);
+        if (r == s.me) return rows.load(send, s.all.row_stride, q);
         return reinterpret_cast<const uint4*>(
             s.slot_of_chunk(s.me, s.mine.taken[s.index][r] + step, r))[q - packs.begin];
       };
-      store_pack(recv, piece.bytes, q, Arithmetic::run_loaded(load, s.n, s.args));
+      rows.store(recv, rows.bytes, q, Arithmetic::run_loaded(load, s.n, s.args));
     }
   }
 };
@@ -364,7 +372,7 @@ __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
       const int first = s.first_of(step);
       for (int i = 0; i < s.n - 1; ++i) {
         const int r = s.another(i, first);
-        if (step < s.chunks_to(r)) push_chunk(s, r, step);
+        if (step < s.chunks_to(r)) push_chunk<Receiver>(s, r, step);
       }
       s.announce(
           [&](FromPeers& words) -> uint32_t& { return words.pieces.pushed[s.index][s.me]; }, now);

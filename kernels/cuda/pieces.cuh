@@ -20,9 +20,9 @@ struct Rows {
 
   __device__ uint64_t row_of(uint64_t q) const { return q < packs ? 0 : q / packs; }
 
-  __device__ uint4 load(const char* piece, uint64_t q) const {
+  __device__ uint4 load(const char* piece, uint64_t stride, uint64_t q) const {
     const uint64_t row = row_of(q);
-    return load_pack(piece + row * bytes, bytes, q - row * packs);
+    return load_pack(piece + row * stride, bytes, q - row * packs);
   }
 
   __device__ void store(char* piece, uint64_t stride, uint64_t q, uint4 v) const {

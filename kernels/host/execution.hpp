@@ -26,6 +26,7 @@
 
 #include "kernels/collective_call.hpp"
 #include "kernels/host/plan.hpp"
+#include "kernels/pieces.hpp"
 
 namespace symm::host {
 inline constexpr size_t kEntryPayload = 56;
@@ -47,8 +48,8 @@ class Sync {
   // call as this rank.
   virtual void await(int peer) = 0;
 
-  // Ends the call on all ranks: `peer` sends `sent` bytes to this rank, which expects `expected`.
-  [[noreturn]] virtual void disagree(int peer, size_t sent, size_t expected) = 0;
+  // Ends the call on all ranks: `peer` sends other lengths to this rank than this one expects.
+  [[noreturn]] virtual void disagree(int peer, const PieceLengths& lengths) = 0;
 
   void await_all_entries(int size) {
     for (int peer = 0; peer < size; ++peer) {

@@ -15,19 +15,19 @@
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
+#include "kernels/host/piece_table.hpp"
 #include "kernels/host/publish.hpp"
 #include "kernels/host/slices.hpp"
 
 namespace symm::host {
 namespace {
-// The table of a rank: its piece for each rank, and behind them the longest of its
-// staged pieces.
-const Piece* table_of(const Execution& x, int rank) noexcept {
-  return reinterpret_cast<const Piece*>(scratch_of(x, rank));
+const PieceTable& table_of(const Execution& x, int rank) noexcept {
+  return *reinterpret_cast<const PieceTable*>(scratch_of(x, rank));
 }
 
-size_t table_bytes(const Execution& x) noexcept {
-  return (static_cast<size_t>(x.size + 1) * sizeof(Piece) + kLine - 1) / kLine * kLine;
+// The rows in which this rank's pieces lie in send.
+Rows rows_of_send(const Execution& x) noexcept {
+  return traits(x.call.collective).has_op ? Rows(*x.call.pieces) : Rows();
 }
 
 // Whether a slot holds a chunk for each rank, rather than one chunk that is sent to all.
@@ -35,7 +35,8 @@ bool sends_to_each(const Execution& x) noexcept { return traits(x.call.collectiv
 
 std::byte* slot(const Execution& x, int owner, size_t round, int reader) noexcept {
   const size_t pieces = sends_to_each(x) ? static_cast<size_t>(x.size) : 1;
-  return scratch_of(x, owner) + table_bytes(x) + slot_of(round, x.plan.piece_bytes * pieces) +
+  return scratch_of(x, owner) + PieceTable::bytes(x.size) +
+         slot_of(round, x.plan.piece_bytes * pieces) +
          (sends_to_each(x) ? static_cast<size_t>(reader) * x.plan.piece_bytes : 0);
 }
 
@@ -46,11 +47,15 @@ Range part_of(const Execution& x, size_t bytes, size_t round) noexcept {
 
 void fill_slot(const Execution& x, size_t round) noexcept {
   const Pieces& mine = *x.call.pieces;
+  const Rows rows = rows_of_send(x);
   for (int peer = 0; peer < x.size; ++peer) {
     const Piece& piece = mine.send[static_cast<size_t>(peer)];
     const Range chunk = part_of(x, piece.bytes, round);
     if (peer == x.rank || chunk.size() == 0) continue;
-    copy(slot(x, x.rank, round, peer), x.send() + piece.at + chunk.begin, chunk.size(), false);
+    std::byte* const to = slot(x, x.rank, round, peer);
+    in_rows(rows, chunk.begin, chunk.size(), [&](size_t at, size_t done, size_t part) {
+      copy(to + done, x.send() + piece.at + at, part, false);
+    });
     if (!sends_to_each(x)) return;
   }
 }
@@ -64,32 +69,58 @@ void keep_part(
       [&](size_t to, size_t done, size_t part) { copy_planned(x, piece + to, from + done, part); });
 }
 
+// Whether a piece that lies in rows, or in one stretch, is within `room` bytes.
+bool fits(const Piece& piece, const Rows& rows, size_t room) noexcept {
+  const bool in_rows = rows.row_bytes != 0;
+  const size_t first = in_rows ? rows.row_bytes : piece.bytes;
+  if (piece.at > room || first > room - piece.at) return false;
+  const size_t more = in_rows && piece.bytes != 0 ? piece.bytes / rows.row_bytes - 1 : 0;
+  return more == 0 || rows.row_stride == 0 || more <= (room - piece.at - first) / rows.row_stride;
+}
+
 // The pieces that all ranks announced, after the check that they are as long as this rank expects.
 struct Origins {
-  explicit Origins(const Execution& x) : direct(x.size) {
+  explicit Origins(const Execution& x) : direct(x.size), own(rows_of_send(x)) {
     const Pieces& mine = *x.call.pieces;
+    if (own.row_bytes != 0) strides.resize(static_cast<size_t>(x.size));
     size_t longest = 0;
     for (int peer = 0; peer < x.size; ++peer) {
       const auto p = static_cast<size_t>(peer);
-      const Piece said = table_of(x, peer)[x.rank];
+      const PieceTable& table = table_of(x, peer);
+      const Piece said = table.pieces()[x.rank];
+      const Rows rows = table.rows;
       const bool readable = x.plan.zero_copy && x.peer_send[p] != nullptr;
-      if (said.bytes != mine.recv[p].bytes ||
-          (readable && (said.at > x.peer_room[p] || said.bytes > x.peer_room[p] - said.at))) {
-        x.sync.disagree(peer, said.bytes, mine.recv[p].bytes);
+      if (said.bytes != mine.recv[p].bytes || (readable && !fits(said, rows, x.peer_room[p]))) {
+        x.sync.disagree(peer, {said.bytes, mine.recv[p].bytes});
       }
+      if (rows.row_bytes != own.row_bytes) {
+        const auto length = [&](const Rows& of) {
+          return of.row_bytes != 0 ? of.row_bytes : said.bytes;
+        };
+        x.sync.disagree(peer, {length(rows), length(own), true});
+      }
+      if (own.row_bytes != 0) strides[p] = rows.row_stride;
       // This rank knows where its own piece lies.
       const std::byte* const begin = peer == x.rank ? x.send() : x.peer_send[p];
       direct[peer] = peer == x.rank || readable ? begin + said.at : nullptr;
       any_direct = any_direct || readable;
-      if (!readable) longest = std::max(longest, table_of(x, peer)[x.size].bytes);
+      if (!readable) longest = std::max(longest, table.longest);
     }
 
     rounds = longest == 0 ? 0 : (longest - 1) / x.plan.piece_bytes + 1;
   }
 
-  Sources direct;           // null: staged
-  bool any_direct = false;  // some rank's send is read by others
-  size_t rounds = 0;        // equal on all ranks, like any_direct
+  // Where byte `at` of the piece of a rank lies that is read directly.
+  const std::byte* place(int peer, size_t at) noexcept {
+    const size_t stride = strides.empty() ? 0 : strides[static_cast<size_t>(peer)];
+    return direct[peer] + place_in({own.row_bytes, stride}, at);
+  }
+
+  Sources direct;               // null: staged
+  Rows own;                     // of this rank's send; all ranks' rows are as long
+  std::vector<size_t> strides;  // of all ranks, if there are rows
+  bool any_direct = false;      // some rank's send is read by others
+  size_t rounds = 0;            // equal on all ranks, like any_direct
 };
 
 // Moves the staged pieces, in as many rounds as it takes; `take(round)` copies the chunks that have
@@ -109,13 +140,12 @@ void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
 
 void lay_out_pieces(const Execution& x, bool staged) {
   const Pieces& mine = *x.call.pieces;
-  auto* table = reinterpret_cast<Piece*>(scratch_of(x, x.rank));
-  Piece longest;
+  auto& table = *reinterpret_cast<PieceTable*>(scratch_of(x, x.rank));
+  table = {0, rows_of_send(x)};
   for (int peer = 0; peer < x.size; ++peer) {
-    const Piece& piece = table[peer] = mine.send[static_cast<size_t>(peer)];
-    if (staged && peer != x.rank) longest.bytes = std::max(longest.bytes, piece.bytes);
+    const Piece& piece = table.pieces()[peer] = mine.send[static_cast<size_t>(peer)];
+    if (staged && peer != x.rank) table.longest = std::max(table.longest, piece.bytes);
   }
-  table[x.size] = longest;
   if (staged) fill_slot(x, 0);
 }
 
@@ -149,14 +179,16 @@ void exchange_pieces(const Execution& x) {
 void reduce_pieces(const Execution& x) {
   Origins sources(x);
   const size_t bytes = x.call.pieces->recv[0].bytes;
+  const Rows packed{sources.own.row_bytes, sources.own.row_bytes};
   Sources from(x.size);
   const auto reduce_range = [&](Range range, size_t round) {
-    if (range.size() == 0) return;
-    for (int peer = 0; peer < x.size; ++peer) {
-      from[peer] = sources.direct[peer] != nullptr ? sources.direct[peer] + range.begin
-                                                   : slot(x, peer, round, x.rank);
-    }
-    reduce_into(x, from.data(), x.recv() + range.begin, range.size());
+    in_rows(packed, range.begin, range.size(), [&](size_t at, size_t done, size_t part) {
+      for (int peer = 0; peer < x.size; ++peer) {
+        from[peer] = sources.direct[peer] != nullptr ? sources.place(peer, at)
+                                                     : slot(x, peer, round, x.rank) + done;
+      }
+      reduce_into(x, from.data(), x.recv() + at, part);
+    });
   };
 
   bool any_staged = false;

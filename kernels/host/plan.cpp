@@ -10,8 +10,8 @@
 #include "kernels/collective.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
+#include "kernels/host/piece_table.hpp"
 #include "kernels/host/slices.hpp"
-#include "kernels/pieces.hpp"
 #include "kernels/text.hpp"
 #include "kernels/types.hpp"
 
@@ -142,8 +142,7 @@ void published_at_once(Plan& plan, const PlanInput& input) {
 void piecewise(Plan& plan, const PlanInput& input) {
   const auto size = static_cast<size_t>(input.size);
   const size_t pieces = traits(input.collective).send_per_rank ? size : 1;
-  const size_t room =
-      input.scratch_bytes - round_down((size + 1) * sizeof(Piece) + kLine - 1, kLine);
+  const size_t room = input.scratch_bytes - PieceTable::bytes(input.size);
 
   plan.entered = true;
   plan.piece_bytes =
@@ -222,24 +221,24 @@ constexpr AlgorithmForm kForms[] = {
      {allreduce_ll, reduce_scatter_ll, blocks_ll,
       broadcast_ll, reduce_ll, blocks_ll,
       none, none, none, none, none, none, none,
-      allreduce_ll, allreduce_ll}},
+      allreduce_ll, allreduce_ll, none}},
     {Algorithm::one_shot, false, nothing, is_short, published_at_once, why_one_step,
      {allreduce_one_shot, reduce_scatter_staged, blocks_staged,
       broadcast_staged, reduce_one_shot, blocks_staged,
       none, none, none, none, none, none, none,
-      allreduce_one_shot, allreduce_one_shot}},
+      allreduce_one_shot, allreduce_one_shot, none}},
     {Algorithm::two_shot, false, needs_symmetric, always, in_place, why_symmetric,
      {allreduce_two_shot, reduce_scatter_zero_copy, blocks_zero_copy,
       broadcast_zero_copy, reduce_two_shot, blocks_zero_copy,
       exchange_pieces, reduce_pieces, exchange_pieces,
       exchange_pieces, exchange_pieces, exchange_pieces,
-      none, scan_zero_copy, scan_zero_copy}},
+      none, scan_zero_copy, scan_zero_copy, reduce_pieces}},
     {Algorithm::two_shot_staged, false, nothing, nullptr, staged, why_private,
      {allreduce_two_shot_staged, reduce_scatter_staged, blocks_staged,
       broadcast_staged, reduce_two_shot_staged, blocks_staged,
       exchange_pieces, reduce_pieces, exchange_pieces,
       exchange_pieces, exchange_pieces, exchange_pieces,
-      none, allreduce_one_shot, allreduce_one_shot}},
+      none, allreduce_one_shot, allreduce_one_shot, reduce_pieces}},
     {Algorithm::hybrid_cube_mesh, false, needs_eight_ranks, nullptr, in_quads, why_quads,
      {allreduce_hybrid_cube_mesh}},
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},

@@ -167,6 +167,8 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_scatter, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
       SYMM_CALL(symm_allgather_rows, w.group, w.source.data(), w.destination(), 2, 4, 4, kF32,
           nullptr, nullptr),
+      SYMM_CALL(symm_reduce_scatter_rows, w.group, w.source.data(), w.destination(), 2, 4, 4, kF32,
+          kSum, nullptr, nullptr),
       SYMM_CALL(symm_allreduce_rmsnorm, w.group, w.source.data(), 1, 8, kF32,
           support::normed(w.source.data(), w.destination()), nullptr, nullptr),
       SYMM_CALL(symm_allgatherv, w.group, w.source.data(), w.destination(), &w.eight, nullptr, kF32,

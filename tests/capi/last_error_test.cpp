@@ -185,6 +185,9 @@ TEST(Refusals, SayWhatIsWrong) {
   for (const size_t rows : {0, 1, 2}) {
     expect(symm_allgather_rows(group.get(), x, x + 4, rows, 2, 1, SYMM_DTYPE_F32, nullptr, nullptr),
         SYMM_ERR_INVALID_ARGUMENT, "recv_stride: 1 is less than the 2 elements of all ranks' rows");
+    expect(symm_reduce_scatter_rows(
+               group.get(), x, x + 4, rows, 2, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr),
+        SYMM_ERR_INVALID_ARGUMENT, "send_stride: 1 is less than the 2 elements of all ranks' rows");
   }
 }
 

@@ -168,7 +168,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, &w.too_many, "send_counts",
           "send_displacements", "recv_counts", "recv_displacements"),
       SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, w.too_many, "send_count", "recv_count",
-          "rows", "row_count", "recv_stride", "tokens"),
+          "rows", "row_count", "recv_stride", "send_stride", "tokens"),
       SYMM_REFUSE_ALL("overlaps", INVALID_ARGUMENT, w.source.data() + 1, "recv"),
       SYMM_REFUSE_ALL("-1", INVALID_ARGUMENT, -1, "rank", "root", "channel"),
       SYMM_REFUSE_ALL("= size", INVALID_ARGUMENT, 1, "rank", "root"),
@@ -325,10 +325,12 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_OF(
           op, "average of ranks", INVALID_ARGUMENT, SYMM_OP_AVG, "symm_scan", "symm_exscan"),
       SYMM_REFUSE_OF(op, "bits of f32", INVALID_ARGUMENT, SYMM_OP_BXOR, "symm_allreduce",
-          "symm_reduce_scatter", "symm_reduce", "symm_reduce_scatterv", "symm_scan", "symm_exscan"),
+          "symm_reduce_scatter", "symm_reduce", "symm_reduce_scatterv", "symm_reduce_scatter_rows",
+          "symm_scan", "symm_exscan"),
       SYMM_REFUSE_NAMED(
           symm_scan, options, order, "TREE", INVALID_ARGUMENT, support::ordered(SYMM_ORDER_TREE)),
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
+      SYMM_REFUSE(symm_reduce_scatter_rows, send_stride, "less than a row", INVALID_ARGUMENT, 3),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "12", INVALID_ARGUMENT, 12),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "too many", INVALID_ARGUMENT, 8200),
@@ -378,7 +380,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_SCALED("result_dtype: f64 of f32", "wider", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0,
           nullptr, SYMM_DTYPE_F64),
       SYMM_REFUSE_NAMED(
-          symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 15)),
+          symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 16)),
       SYMM_REFUSE_NAMED(
           symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
       SYMM_REFUSE(symm_batch, calls, "NULL", INVALID_ARGUMENT, nullptr),
@@ -386,7 +388,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_batch, calls, recv, "NULL", INVALID_ARGUMENT,
           support::call_of(SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), nullptr, 8, SYMM_DTYPE_F32)),
       SYMM_REFUSE(symm_collective, call, "NULL", INVALID_ARGUMENT, nullptr),
-      SYMM_REFUSE_NAMED(symm_collective, call, collective, "unknown", UNSUPPORTED, planned(w, 15)),
+      SYMM_REFUSE_NAMED(symm_collective, call, collective, "unknown", UNSUPPORTED, planned(w, 16)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT,
           planned(w, 0, w.too_many)),
       SYMM_REFUSE_NAMED(
@@ -461,7 +463,7 @@ const std::vector<Refusal>& refusals() {
           INVALID_ARGUMENT, 7),
       SYMM_REFUSE_NAMED(symm_get_pieces, destination_bytes, call.pieces[0].to, "less than a piece",
           INVALID_ARGUMENT, 7),
-      SYMM_REFUSE(symm_group_collective_stats, collective, "15", UNSUPPORTED, 15),
+      SYMM_REFUSE(symm_group_collective_stats, collective, "16", UNSUPPORTED, 16),
       SYMM_REFUSE(symm_group_collective_stats, collective, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "99", UNSUPPORTED, 99),
       SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "-1", INVALID_ARGUMENT, -1),

@@ -385,14 +385,16 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     EXPECT_EQ(run(Collective::gather, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
 
-    const PieceCounts rows{.rows = 3, .row_count = 7, .recv_stride = 9};
+    const PieceCounts rows{.rows = 3, .row_count = 7, .stride = 9};
     EXPECT_EQ(run(Collective::allgather_rows, own, block, rows, 3 * 7), moved);
     EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}),
+        Seen("symm_pieces_reduce_bf16", false));
+    EXPECT_EQ(run(Collective::reduce_scatter_rows, own, block, rows, 3 * 7),
         Seen("symm_pieces_reduce_bf16", false));
 
     const auto& counted = group->transport().stats().shown.collectives;
     EXPECT_EQ(group->transport().stats().shown.call.value() & 0xFF,
-        static_cast<size_t>(Collective::reduce_scatterv) + 1);
+        static_cast<size_t>(Collective::reduce_scatter_rows) + 1);
     EXPECT_EQ(counted[static_cast<size_t>(Collective::alltoallv)].bytes.value(),
         3 * four * size_of(DType::bf16));
 

@@ -92,9 +92,10 @@ class ThreadSync final : public host::Sync {
     delay();
   }
 
-  void disagree(int peer, size_t sent, size_t expected) override {
-    throw std::runtime_error("rank " + std::to_string(peer) + " sends " + std::to_string(sent) +
-                             ", not " + std::to_string(expected));
+  void disagree(int peer, const PieceLengths& lengths) override {
+    throw std::runtime_error("rank " + std::to_string(peer) + " sends " +
+                             std::to_string(lengths.sent) + ", not " +
+                             std::to_string(lengths.expected));
   }
 
  private:

@@ -197,10 +197,10 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   using support::PiecesKind;
   constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
       Collective::reduce_scatterv, Collective::gather, Collective::scatter,
-      Collective::allgather_rows};
+      Collective::allgather_rows, Collective::reduce_scatter_rows};
 
   std::mt19937 random(seed);
-  const bool reduces = kind == PiecesKind::reduce_scatterv;
+  const bool reduces = is_reduced(kind);
   const auto n = static_cast<size_t>(group.size());
   const auto me = static_cast<size_t>(group.rank());
   const support::DrawnPieces drawn(kind, n, sizeof(int32_t), seed % 3 == 2, random,
@@ -220,11 +220,10 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
     call.count = lists[0][drawn.root];
   } else if (kind == PiecesKind::scatter) {
     call.count = lists[2][drawn.root];
-  } else if (kind == PiecesKind::rows) {
+  } else if (is_in_rows(kind)) {
     const size_t row_count = drawn.row / drawn.element;
     call.count = drawn.rows * row_count;
-    counts = {
-        .rows = drawn.rows, .row_count = row_count, .recv_stride = drawn.stride / drawn.element};
+    counts = {.rows = drawn.rows, .row_count = row_count, .stride = mine.stride / drawn.element};
   } else {
     if (kind != PiecesKind::allgatherv) {
       counts.send_counts = lists[0].data();

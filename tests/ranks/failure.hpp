@@ -198,6 +198,15 @@ inline void reduce_scatterv(Member& m) {
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
 }
 
+// Calls reduce_scatter_rows() on private operands, whose rows are put together in scratch.
+inline void reduce_scatter_rows(Member& m) {
+  constexpr size_t kRows = 8;
+  constexpr size_t kCount = kStaged / 16;
+  const size_t stride = kCount * static_cast<size_t>(m.size);
+  m.group.reduce_scatter_rows(symm::Span<const float>(m.send.data(), kRows * stride),
+      symm::Span<float>(m.recv.data(), kRows * kCount), kRows, stride, SYMM_OP_SUM);
+}
+
 // Passes so many bytes round the ring.
 inline void round_the_ring(Member& m, const void* from, void* to, size_t bytes) {
   const symm::Span source(static_cast<const std::byte*>(from), bytes);
@@ -222,6 +231,7 @@ inline std::vector<Operation> make_operations() {
       {"split", [](Member& m) { m.group.split(5); }},
       {"alltoallv_staged", alltoallv},
       {"reduce_scatterv_two_shot", reduce_scatterv},
+      {"reduce_scatter_rows_staged", reduce_scatter_rows},
       {"messages_left",
           [](Member& m) { round_the_ring(m, m.send.data(), m.recv.data(), sizeof(float)); }},
       {"messages_in_pieces",

@@ -117,6 +117,24 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
   });
 }
 
+// Rank 1 has as many elements as the others, in rows of another length.
+void expect_rows_to_disagree(int rank, const Group& group) {
+  const size_t rows = rank == 1 ? 3 : 2;
+  const size_t row = 6 / rows;
+  const auto size = static_cast<size_t>(group.size());
+  std::vector<int32_t> send(6 * size);
+  std::vector<int32_t> recv(6);
+  const symm_status_t status = symm_reduce_scatter_rows(group.get(), send.data(), recv.data(), rows,
+      row, row * size, SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr);
+
+  expect_failed(status, SYMM_ERR_MISMATCH,
+      {"reduce_scatter_rows: rank ", " sends rows of ", " elements to rank "});
+}
+
+TEST(Pieces, RowsThatDisagreeAreNamed) { as_threads(3, expect_rows_to_disagree); }
+
+TEST_F(Multinode, NamesRowsThatDisagree) { expect_on_all_layouts(expect_rows_to_disagree); }
+
 // What the counts say in this call does not matter: a later call may use all of the capacity.
 TEST(Pieces, OperandsAreAsLongAsTheirCapacities) {
   as_threads(2, [](int, const Group& group) {

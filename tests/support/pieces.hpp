@@ -10,9 +10,26 @@ using Counts = std::vector<size_t>;
 using Bytes = std::vector<std::byte>;
 inline constexpr std::byte kUntouched{0xEE};
 
-enum class PiecesKind { alltoallv, allgatherv, reduce_scatterv, gather, scatter, rows };
+enum class PiecesKind {
+  alltoallv,
+  allgatherv,
+  reduce_scatterv,
+  gather,
+  scatter,
+  rows,
+  reduced_rows
+};
 inline constexpr PiecesKind kPiecesKinds[] = {PiecesKind::alltoallv, PiecesKind::allgatherv,
-    PiecesKind::reduce_scatterv, PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
+    PiecesKind::reduce_scatterv, PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows,
+    PiecesKind::reduced_rows};
+
+constexpr bool is_in_rows(PiecesKind kind) {
+  return kind == PiecesKind::rows || kind == PiecesKind::reduced_rows;
+}
+
+constexpr bool is_reduced(PiecesKind kind) {
+  return kind == PiecesKind::reduce_scatterv || kind == PiecesKind::reduced_rows;
+}
 
 struct Range {
   size_t at = 0;
@@ -30,6 +47,7 @@ struct PiecesOfRank {
   size_t recv_at = 0;
   size_t send_bytes = 0;
   size_t recv_bytes = 0;
+  size_t stride = 0;  // bytes from one row to the next, of the operand that has all ranks' rows
   Bytes before;
   Bytes after;
 
@@ -45,7 +63,7 @@ struct PiecesOfRank {
   }
 };
 
-// How elements are made, and reduced, for a reduce_scatterv.
+// How elements are made, and reduced, for a kind that is reduced.
 struct Elements {
   std::function<void(std::byte* element)> make;
   std::function<void(const std::vector<const std::byte*>& of_all, std::byte* result)> reduce;
@@ -88,12 +106,14 @@ class DrawnPieces {
         of(ranks) {
     root = random_() % n_;
     const size_t equal = length();
-    if (kind == PiecesKind::rows) {
+    if (is_in_rows(kind)) {
       // Longer rows are fewer, so that all rows together have about as many bytes.
       const size_t longer = random_() % 2 == 0 ? 1 : 1 + random_() % 20;
       row = (1 + random_() % 700) * longer * element;
       rows = random_() % 40 / longer;
-      stride = n_ * row + random_() % 9 * element;
+      for (PiecesOfRank& mine : of) {
+        mine.stride = n_ * row + random_() % 9 * element;
+      }
     }
 
     Counts own;  // the lengths of collectives in which each rank has one length
@@ -110,7 +130,7 @@ class DrawnPieces {
         }
         if (kind == PiecesKind::allgatherv) here = own[from];
         if (kind == PiecesKind::reduce_scatterv) here = own[to];
-        if (kind == PiecesKind::rows) here = rows * row;
+        if (is_in_rows(kind)) here = rows * row;
         if (kind == PiecesKind::gather ? to == root : kind == PiecesKind::scatter && from == root) {
           here = equal;
         }
@@ -140,7 +160,6 @@ class DrawnPieces {
   size_t root = 0;
   size_t row = 0;
   size_t rows = 0;
-  size_t stride = 0;
 
  private:
   const size_t n_;
@@ -189,7 +208,7 @@ class DrawnPieces {
       mine.send_bytes = *std::max_element(out.begin(), out.end());
     }
 
-    if (kind == PiecesKind::reduce_scatterv) {
+    if (is_reduced(kind)) {
       for (Range& piece : mine.recv) {
         piece.at = 0;
       }
@@ -201,13 +220,19 @@ class DrawnPieces {
       for (size_t from = 0; from < n_; ++from) {
         mine.recv[from].at = from * row;
       }
-      mine.recv_bytes = rows * stride;
+      mine.recv_bytes = rows * mine.stride;
+    }
+    if (kind == PiecesKind::reduced_rows) {
+      for (size_t to = 0; to < n_; ++to) {
+        mine.send[to].at = to * row;
+      }
+      mine.send_bytes = rows * mine.stride;
     }
 
     // One behind the other, or the operand that is a part of the other lies there.
     const auto behind = [](size_t bytes) { return (bytes + 31) / 16 * 16; };
     const bool is_root = kind != PiecesKind::gather && kind != PiecesKind::scatter
-                             ? kind != PiecesKind::rows
+                             ? !is_in_rows(kind)
                              : rank == root;
 
     if (!is_in_place || !is_root) {
@@ -239,9 +264,12 @@ class DrawnPieces {
 
     for (const Range& piece : mine.send) {
       std::byte* const at = mine.before.data() + mine.send_at + piece.at;
-      std::copy_n(noise.data() + random_() % (noise.size() / 2), piece.bytes, at);
-      for (size_t i = 0; i < piece.bytes && elements.make; i += element) {
-        elements.make(at + i);
+      const size_t part = kind == PiecesKind::reduced_rows && row != 0 ? row : piece.bytes;
+      for (size_t done = 0, to = 0; done < piece.bytes; done += part, to += mine.stride) {
+        std::copy_n(noise.data() + random_() % (noise.size() / 2), part, at + to);
+        for (size_t i = 0; i < part && elements.make; i += element) {
+          elements.make(at + to + i);
+        }
       }
     }
   }
@@ -249,8 +277,10 @@ class DrawnPieces {
   void expect(size_t rank, const Elements& elements) {
     PiecesOfRank& mine = of[rank];
     mine.after = mine.before;
-    const auto sent = [&](size_t r) {
-      return of[r].before.data() + of[r].send_at + of[r].send[rank].at;
+    const auto sent = [&](size_t r, size_t at = 0) {
+      const bool by_rows = kind == PiecesKind::reduced_rows;
+      return of[r].before.data() + of[r].send_at + of[r].send[rank].at +
+             (by_rows ? at / row * of[r].stride + at % row : at);
     };
 
     for (size_t from = 0; from < n_; ++from) {
@@ -260,13 +290,13 @@ class DrawnPieces {
         std::vector<const std::byte*> of_all(n_);
         for (size_t i = 0; i < bytes && from == 0; i += element) {
           for (size_t r = 0; r < n_; ++r) {
-            of_all[r] = sent(r) + i;
+            of_all[r] = sent(r, i);
           }
           elements.reduce(of_all, piece + i);
         }
       } else {
         const size_t part = row == 0 ? bytes : row;
-        for (size_t at = 0, to = 0; at < bytes; at += part, to += stride) {
+        for (size_t at = 0, to = 0; at < bytes; at += part, to += mine.stride) {
           std::copy_n(sent(from) + at, part, piece + to);
         }
       }

@@ -29,7 +29,7 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
   for (size_t r = 0; r < n; ++r) {
     is_private.push_back(algorithm != SYMM_ALGORITHM_TWO_SHOT && random() % 3 == 0);
   }
-  const bool reduces = kind == PiecesKind::reduce_scatterv;
+  const bool reduces = is_reduced(kind);
   const bool by_device = random() % 2 == 0;
   const bool in_place = random() % 3 == 0;
   const DrawnPieces drawn(kind, n, reduces || random() % 2 == 0 ? 4 : 1, in_place, random,
@@ -64,7 +64,10 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
             g, me == drawn.root ? send : nullptr, recv, count, dtype, root, options, memory.stream);
       case PiecesKind::rows:
         return symm_allgather_rows(g, send, recv, drawn.rows, drawn.row / drawn.element,
-            drawn.stride / drawn.element, dtype, options, memory.stream);
+            mine.stride / drawn.element, dtype, options, memory.stream);
+      case PiecesKind::reduced_rows:
+        return symm_reduce_scatter_rows(g, send, recv, drawn.rows, drawn.row / drawn.element,
+            mine.stride / drawn.element, dtype, SYMM_OP_SUM, options, memory.stream);
       default: break;
     }
     if (in_place || !by_device) {

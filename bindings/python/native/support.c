@@ -317,10 +317,10 @@ static int batch_call(PyObject* from, symm_collective_call_t* to) {
   if (!symm_py_fields(from,
           "collective:i send:p recv:p count:u dtype:i op:i root:i send_counts:O "
           "send_displacements:O recv_counts:O recv_displacements:O rows:u recv_stride:u flags:u "
-          "send_capacity:u recv_capacity:u",
+          "send_capacity:u recv_capacity:u send_stride:u",
           &to->collective, &to->send, &to->recv, &to->count, &to->dtype, &to->op, &to->root,
           &lists[0], &lists[1], &lists[2], &lists[3], &to->rows, &to->recv_stride, &to->flags,
-          &to->send_capacity, &to->recv_capacity)) {
+          &to->send_capacity, &to->recv_capacity, &to->send_stride)) {
     return 0;
   }
 

@@ -795,6 +795,13 @@ class Runner:
         recv = self.operand("recv", rows * stride, dtype)
         self.group().allgather_rows(send, recv, rows, stride)
 
+    def do_reduce_scatter_rows(self) -> None:
+        dtype = self.dtype()
+        rows, count, stride = self.integers("rows", "count", "send_stride")
+        send = self.operand("send", rows * stride, dtype)
+        recv = self.operand("recv", rows * count, dtype)
+        self.group().reduce_scatter_rows(send, recv, rows, self.text("op"), stride)
+
     def do_allreduce_rmsnorm(self) -> None:
         dtype = self.dtype()
         tokens, hidden = self.integers("tokens", "hidden")

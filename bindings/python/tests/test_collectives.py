@@ -197,6 +197,9 @@ def test_counts_of_numpy_do_not_overflow(threads):
             group.allgatherv(short, short.copy(), counts)
         with pytest.raises(symm.InvalidArgumentError, match="; 4294901762 symm"):
             group.allgather_rows(np.ones(2**16), short, np.int32(2**16), np.int32(2**16))
+        rows = np.int32(2**16)
+        with pytest.raises(symm.InvalidArgumentError, match=r"send: has 200 symm.*; 4294901762"):
+            group.reduce_scatter_rows(short, np.ones(2**16), rows, "sum", rows)
 
         blocks = np.full(400, group.rank)
         group.allgatherv(None, blocks, counts)
@@ -246,6 +249,9 @@ def test_a_collective_with_counts_has_a_plan(threads):
         assert group.plan("reduce_scatterv", a, b[:300], "max", send_counts=[300, 300]).reason
         assert group.plan("alltoallv", a, b, **exchanged).chunk_bytes == 0
         assert group.plan("allgather_rows", b[:30], a, rows=3, recv_stride=100).reason
+        assert group.plan("reduce_scatter_rows", a, b[:30], rows=3, send_stride=100).reason
+        with pytest.raises(symm.InvalidArgumentError, match="send_stride: 19 is less than the 20"):
+            group.plan("reduce_scatter_rows", a, b[:30], rows=3, send_stride=19)
         with pytest.raises(symm.InvalidArgumentError, match="recv_counts"):
             group.plan("allgatherv", b, a)
 

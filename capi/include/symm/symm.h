@@ -410,7 +410,8 @@ enum symm_collective_values {
   /** symm_allreduce_rmsnorm() of fused.h. [experimental] */
   SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12,
   SYMM_COLLECTIVE_SCAN = 13,
-  SYMM_COLLECTIVE_EXSCAN = 14
+  SYMM_COLLECTIVE_EXSCAN = 14,
+  SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = 15
 };
 
 /**
@@ -4107,8 +4108,8 @@ SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void
 
 /*
  * In symm_allgatherv(), symm_reduce_scatterv() and symm_alltoallv() each rank has a block of
- * its own length. What the chapter on collectives says holds for them, and for gather, scatter
- * and all-gather of rows, too.
+ * its own length. What the chapter on collectives says holds for them, and for gather, scatter,
+ * all-gather and reduce-scatter of rows, too.
  * - Counts: `*_counts` has `size` numbers of elements, by rank, any of which may be 0.
  * - Displacements: `*_displacements` says how many elements from the start of the operand each
  *   block begins, in any order; NULL: one behind the other.
@@ -4348,6 +4349,42 @@ SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send
                                            const symm_collective_options_t *options,
                                            void *stream);
 
+/**
+ * Combine matrices of all ranks, with a block of columns of the result on each rank.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[row * row_count + i] = op over ranks r of
+ *                                 send_r[row * send_stride_r + rank * row_count + i]
+ *                                 row < rows, i < row_count
+ *
+ * It is symm_reduce_scatter() along the last dimension, where symm_allgather_rows() gathers.
+ * `rows` and row_count are the same on all ranks; send_stride need not be.
+ *
+ * @param send         `rows` rows, send_stride elements apart.
+ * @param recv         rows * row_count elements.
+ * @param rows         rows of send and recv.
+ * @param row_count    elements of a row of recv.
+ * @param send_stride  elements from one row of send to the next, >= size * row_count.
+ * @param dtype        type of an element.
+ * @param op           how to combine.
+ * @param options      NULL means the defaults.
+ * @param stream       orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, send_stride is
+ *                                    less than size * row_count, dtype has no such op, or the
+ *                                    options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_reduce_scatter_rows(symm_group_t *group, const void *send,
+                                                void *recv, size_t rows, size_t row_count,
+                                                size_t send_stride, symm_dtype_t dtype,
+                                                symm_op_t op,
+                                                const symm_collective_options_t *options,
+                                                void *stream);
+
 /* ---- any collective, and batches -------------------------------------------------------- */
 
 /*
@@ -4373,8 +4410,8 @@ typedef struct {
   const void *send;
   void *recv;
   /**
-   * Count argument of the collective: row_count of an all-gather of rows, hidden of an
-   * all-reduce with RMSNorm.
+   * Count argument of the collective: row_count of an all-gather or reduce-scatter of rows,
+   * hidden of an all-reduce with RMSNorm.
    */
   size_t count;
   /** 0: SYMM_DTYPE_F32. */
@@ -4385,7 +4422,7 @@ typedef struct {
   const size_t *send_displacements;
   const size_t *recv_counts;
   const size_t *recv_displacements;
-  /** Rows of an all-gather of rows, tokens of an all-reduce with RMSNorm. */
+  /** Rows of an all-gather or reduce-scatter of rows, tokens of an all-reduce with RMSNorm. */
   size_t rows;
   size_t recv_stride;
   /** Bits SYMM_CALL_*. */
@@ -4409,6 +4446,8 @@ typedef struct {
    * and 0 here. NULL: the defaults. Elsewhere NULL: there the call comes with its options.
    */
   const symm_collective_options_t *options;
+  /** Elements from one row of send to the next in a reduce-scatter of rows. */
+  size_t send_stride;
 } symm_collective_call_t;
 
 /** The defaults of symm_collective_call_t: an all-reduce of no elements of F32. */
@@ -4432,7 +4471,8 @@ typedef struct {
    0,                              \
    NULL,                           \
    0,                              \
-   NULL}
+   NULL,                           \
+   0}
 
 /**
  * Make the call that a struct describes.

@@ -1657,6 +1657,23 @@ class Group : public Handle<symm_group_t> {
         data.recv.data(), rows, row, recv_stride, data.dtype);
   }
 
+  // Row by row, recv = this rank's part of the reduction of send, whose rows have a part for each
+  // rank, one behind the other; from one row of send to the next are `send_stride` elements.
+  // symm_reduce_scatter_rows().
+  template <class Send, class Recv>
+  void reduce_scatter_rows(const Send &send, Recv &&recv, size_t rows, size_t send_stride,
+                           symm_op_t op, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    const size_t row = rows == 0 ? 0 : data.recv.size() / rows;
+    detail::require_elements("symm_reduce_scatter_rows", "recv", data.recv.size(), row * rows);
+    const size_t needed = row == 0 ? 0 : (rows - 1) * send_stride + row * ranks();
+    if (data.send.size() < needed) {
+      detail::require_elements("symm_reduce_scatter_rows", "send", data.send.size(), needed);
+    }
+    run("symm_reduce_scatter_rows", symm_reduce_scatter_rows, options, 0, data.send.data(),
+        data.recv.data(), rows, row, send_stride, data.dtype, op);
+  }
+
   // The collective that `call` describes, with its arguments as symm.h has them; options.stream
   // orders it. symm_collective().
   void collective(const symm_collective_call_t &call, const Options &options = {}) const {

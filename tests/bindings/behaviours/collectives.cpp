@@ -207,6 +207,15 @@ void allgather_rows(const Call<T>& call) {
   call.group.allgather_rows(from, into, rows, stride);
 }
 
+template <class T>
+void reduce_scatter_rows(const Call<T>& call) {
+  const size_t rows = call.line.size("rows");
+  const size_t stride = call.line.size("send_stride");
+  const symm::Span from(call.send, rows * stride);
+  const symm::Span into(call.recv(), rows * call.count());
+  call.group.reduce_scatter_rows(from, into, rows, stride, op_of(call.line));
+}
+
 symm_rmsnorm_call_t norm_of(Runner& runner, const Line& line) {
   const auto at = [&](const char* key) -> void* {
     return line.has(key) ? runner.address(line, key) : nullptr;
@@ -254,6 +263,7 @@ void call_with(Runner& runner, const Line& line) {
       {"gather", gather<T>},
       {"reduce", reduce<T>},
       {"reduce_scatter", reduce_scatter<T>},
+      {"reduce_scatter_rows", reduce_scatter_rows<T>},
       {"reduce_scatterv", reduce_scatterv<T>},
       {"scan", scan<T>},
       {"scatter", scatter<T>},
@@ -298,6 +308,7 @@ struct Noted {
     call.root = line.integer32("root", 0);
     call.rows = line.size("rows", 0);
     call.recv_stride = line.size("recv_stride", 0);
+    call.send_stride = line.size("send_stride", 0);
     call.send_counts = address_of(sent.counts);
     call.send_displacements = address_of(sent.displacements);
     call.recv_counts = address_of(received.counts);
@@ -378,6 +389,7 @@ const Verbs& verbs_of_collectives() {
       {"gather", collective},
       {"reduce", collective},
       {"reduce_scatter", collective},
+      {"reduce_scatter_rows", collective},
       {"reduce_scatterv", collective},
       {"scan", collective},
       {"scatter", collective},

@@ -82,8 +82,7 @@ class Calls {
 
     for (size_t rank = 0; rank < n_; ++rank) {
       PiecesArgs args{};
-      args.row_bytes = call.drawn.row;
-      args.row_stride = call.drawn.stride;
+      add_rows(call, rank, args);
       lists(call, rank, args, wrong, by_device);
       const bool is_symmetric = !(exchanges && call.drawn.is_in_place) && random_() % 2 == 0;
       if (static_cast<int>(rank) != wrong.absent) {
@@ -109,11 +108,14 @@ class Calls {
       reference::store_bits(dtype, reference::reduce(dtype, op, bits), result);
     };
 
-    Call& call = begin(PiecesKind::reduce_scatterv, size_of(dtype), random_() % 3 == 0, elements);
+    const PiecesKind kind =
+        random_() % 2 == 0 ? PiecesKind::reduced_rows : PiecesKind::reduce_scatterv;
+    Call& call = begin(kind, size_of(dtype), random_() % 3 == 0, elements);
     for (size_t rank = 0; rank < n_; ++rank) {
       PiecesArgs args{};
       args.call.op = static_cast<int32_t>(op);
       args.call.dtype = static_cast<int32_t>(dtype);
+      add_rows(call, rank, args);
       lists(call, rank, args, {}, false);
       launch(call, rank, args, kernel, false);
     }
@@ -161,6 +163,11 @@ class Calls {
     return call;
   }
 
+  static void add_rows(const Call& call, size_t rank, PiecesArgs& args) {
+    args.row_bytes = call.drawn.row;
+    args.row_stride = call.drawn.of[rank].stride;
+  }
+
   void lists(Call& call, size_t rank, PiecesArgs& args, const Wrong& wrong, bool by_device) const {
     const support::PiecesOfRank& mine = call.drawn.of[rank];
     auto& all = call.numbers[rank];
@@ -187,7 +194,7 @@ class Calls {
       bool is_symmetric, uint64_t bytes = UINT64_MAX) {
     constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
         Collective::reduce_scatterv, Collective::gather, Collective::scatter,
-        Collective::allgather_rows};
+        Collective::allgather_rows, Collective::reduce_scatter_rows};
     const support::PiecesOfRank& mine = call.drawn.of[rank];
     args.call.comm = ranks_.comm(static_cast<int>(rank));
     args.call.comm.memories = address_of(memories_.data());

@@ -608,6 +608,40 @@ function allgather_rows!(
     return to
 end
 
+"""
+    reduce_scatter_rows!(destination, source, rows, op, group; stride=nothing)
+
+Reduce-scatter along the last dimension. Both operands have `rows` rows, whose elements are adjacent
+in memory. A row of `source` has a part for each rank, one after the other, and begins `stride`
+elements after the row before; `nothing` means no gap. That row of `destination` is the reduction of
+this rank's part of all ranks.
+"""
+function reduce_scatter_rows!(
+    to, from, rows::Integer, op, group::Maker=group_of(to, from); stride=nothing, keywords...
+)
+    same_type(to, from)
+    count, rest = rows == 0 ? (0, length(to)) : divrem(length(to), rows)
+    rest == 0 || differ("$(length(to)) elements are not $rows equal rows")
+
+    step = something(stride, group.size * count)
+    needed = count == 0 ? 0 : (rows - 1) * step + group.size * count
+    needed <= length(from) || differ("source has $(length(from)) elements; its rows need $needed")
+
+    finish_collective(
+        symm_reduce_scatter_rows,
+        group,
+        operand(from),
+        operand(to),
+        rows,
+        count,
+        step,
+        dtype(eltype(to)),
+        reduction(op);
+        keywords...,
+    )
+    return to
+end
+
 # ---- all-reduce, residual and RMSNorm in one
 
 """
@@ -850,6 +884,9 @@ const NOTED = Dict{Any,Tuple{Symbol,Tuple}}(
     symm_allgather_rows => (
         :allgather_rows, (:send, :recv, :rows, :count, :recv_stride, :dtype)
     ),
+    symm_reduce_scatter_rows => (
+        :reduce_scatter_rows, (:send, :recv, :rows, :count, :send_stride, :dtype, :op)
+    ),
 )
 
 # An argument of C as a field of a struct, whose owner is kept alive elsewhere.
@@ -902,7 +939,8 @@ and `advice_reason` say why. It is equal on all ranks.
 
 `collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce`, `:scan`,
 `:exscan`, `:alltoall`, `:gather`, `:scatter`, `:allgatherv` (with `to_counts`), `:reduce_scatterv`
-(with `from_counts`), `:alltoallv` (with both) or `:allgather_rows` (with `rows`).
+(with `from_counts`), `:alltoallv` (with both), `:allgather_rows` or `:reduce_scatter_rows` (with
+`rows` and `stride`).
 """
 function plan(
     collective::Symbol,
@@ -942,6 +980,7 @@ function plan(
             recv_displacements=pointers[4],
             rows=rows,
             recv_stride=something(stride, group.size * count),
+            send_stride=something(stride, group.size * count),
         )
         arguments = Ref(call_struct(collective, fields))
         result = wider(to, from)
@@ -962,7 +1001,7 @@ end
 
 """The count argument that a collective would be called with."""
 function own_count(collective, to, from, group)
-    collective in (:reduce_scatter, :scatter) && return length(to)
+    collective in (:reduce_scatter, :scatter, :reduce_scatter_rows) && return length(to)
     collective === :alltoall && return length(from) ÷ group.size
     return length(from)
 end

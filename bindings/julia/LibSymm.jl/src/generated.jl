@@ -150,6 +150,7 @@ const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
 const SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = symm_collective_t(12)
 const SYMM_COLLECTIVE_SCAN = symm_collective_t(13)
 const SYMM_COLLECTIVE_EXSCAN = symm_collective_t(14)
+const SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = symm_collective_t(15)
 
 """
 Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -797,6 +798,7 @@ struct symm_collective_call_t
     fused::Ptr{Cvoid}
     fused_version::UInt32
     options::Ptr{symm_collective_options_t}
+    send_stride::Csize_t
 end
 
 """Options of symm_batch(). NULL means the defaults."""
@@ -2128,6 +2130,23 @@ Gather matrices along the last dimension on every rank. [collective] [stream] [c
     row_count::Csize_t,
     recv_stride::Csize_t,
     dtype::symm_dtype_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Combine matrices of all ranks, with a block of columns of the result on each rank.
+[collective] [stream] [capturable]
+"""
+@waiting symm_reduce_scatter_rows(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    rows::Csize_t,
+    row_count::Csize_t,
+    send_stride::Csize_t,
+    dtype::symm_dtype_t,
+    op::symm_op_t,
     options::Ptr{symm_collective_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t

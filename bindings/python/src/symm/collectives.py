@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         scale_position: Scale | str
 
 
-# The fields of a call behind its stride: no flags, and no capacities.
+# The fields of a call between the strides of recv and send: no flags, and no capacities.
 _NO_DEVICE_COUNTS = (0, 0, 0)
 _NARROW_FLOATS = (f16, bf16, f8e4m3, f8e5m2)
 
@@ -689,6 +689,56 @@ class Collectives(Owned):
             cuda_stream,
         )
 
+    def reduce_scatter_rows(
+        self,
+        send: Any,
+        recv: Any,
+        rows: int,
+        op: Op | str = Op.SUM,
+        send_stride: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Reduce-scatter along the last dimension.
+
+        Each row of `recv` is this rank's part of the reduction of all ranks' rows of `send`.
+
+        Args:
+            send: rows of size * n elements.
+            recv: rows * n elements.
+            rows: the number of rows; the same on all ranks.
+            op: the operation of `allreduce()`.
+            send_stride: elements from the start of one row of `send` to the next; None:
+                size * n.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
+        """
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
+        rows = index(rows)
+        count = target.size // rows if rows else 0
+        stride = self.size * count if send_stride is None else index(send_stride)
+        needed = (rows - 1) * stride + self.size * count if count else 0
+
+        if count * rows != target.size:
+            raise InvalidArgumentError(
+                f"recv: {target.size} elements cannot be divided into {rows} rows"
+            )
+        if source.size < needed or target.dtype is not source.dtype:
+            raise InvalidArgumentError(
+                f"send: has {source.size} {source.dtype!r}; {needed} {target.dtype!r} are needed"
+            )
+
+        self._raw.symm_reduce_scatter_rows(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            rows,
+            count,
+            stride,
+            source.code,
+            member(Op, op),
+            call_options,
+            cuda_stream,
+        )
+
     # ---- collectives of counts by rank
 
     def allgatherv(
@@ -991,6 +1041,7 @@ class Collectives(Owned):
         recv_displacements: Sequence[int] | None = None,
         rows: int = 0,
         recv_stride: int | None = None,
+        send_stride: int | None = None,
         **options: Unpack[ReductionOptions],
     ) -> Plan:
         """The algorithm, path and grid that a collective would use. [local]
@@ -1007,8 +1058,9 @@ class Collectives(Owned):
             send_displacements: the displacements of the call, if it takes them.
             recv_counts: the counts of the call, if it takes them.
             recv_displacements: the displacements of the call, if it takes them.
-            rows: the rows of `allgather_rows()`.
+            rows: the rows of `allgather_rows()` or `reduce_scatter_rows()`.
             recv_stride: the stride of `allgather_rows()`.
+            send_stride: the stride of `reduce_scatter_rows()`.
             **options: the options of the call.
         """
         kind = member(Collective, collective)
@@ -1030,9 +1082,11 @@ class Collectives(Owned):
         elif in_place and kind == Collective.ALLGATHER:
             send_at = own_part
 
+        if kind == Collective.REDUCE_SCATTER_ROWS:
+            count = target.size
         if rows:
             count //= index(rows)
-        stride = self.size * count if recv_stride is None else recv_stride
+        whole_row = self.size * count
         call = (
             kind,
             send_at,
@@ -1046,8 +1100,9 @@ class Collectives(Owned):
             recv_counts,
             recv_displacements,
             rows,
-            stride,
+            whole_row if recv_stride is None else recv_stride,
             *_NO_DEVICE_COUNTS,
+            whole_row if send_stride is None else send_stride,
         )
         return Plan.read(raw.symm_collective_plan(self._handle, call, call_options))
 
@@ -1085,7 +1140,7 @@ class _Noted:
             numbers if numbers is None or isinstance(numbers, int) else tuple(numbers)
             for numbers in lists
         )
-        self.calls.append(((*call, *fixed, rows, stride, *on_device), options, fused))
+        self.calls.append(((*call, *fixed, rows, stride, *on_device, stride), options, fused))
 
     def symm_allreduce(self, *given: Any) -> None:
         _, send, recv, count, code, op, options, _ = given
@@ -1131,6 +1186,11 @@ class _Noted:
         _, send, recv, rows, count, stride, code, options, _ = given
         kind = Collective.ALLGATHER_ROWS
         self._note(kind, send, recv, count, code, options, rows=rows, stride=stride)
+
+    def symm_reduce_scatter_rows(self, *given: Any) -> None:
+        _, send, recv, rows, count, stride, code, op, options, _ = given
+        kind = Collective.REDUCE_SCATTER_ROWS
+        self._note(kind, send, recv, count, code, options, op=op, rows=rows, stride=stride)
 
     def symm_allgatherv(self, *given: Any) -> None:
         _, send, recv, counts, places, code, options, _ = given

@@ -180,6 +180,8 @@ enums! {
         Scan = SYMM_COLLECTIVE_SCAN = 13,
         /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
         Exscan = SYMM_COLLECTIVE_EXSCAN = 14,
+        /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
+        ReduceScatterRows = SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = 15,
     }
 
     /// Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -852,6 +854,7 @@ structs! {
         pub fused: *const c_void,
         pub fused_version: u32,
         pub options: *const symm_collective_options_t,
+        pub send_stride: usize,
     }
 
     /// Options of symm_batch(). NULL means the defaults.
@@ -2099,6 +2102,21 @@ functions! {
         row_count: usize,
         recv_stride: usize,
         dtype: symm_dtype_t,
+        options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Combine matrices of all ranks, with a block of columns of the result on each rank.
+    /// \[collective\] \[stream\] \[capturable\]
+    pub fn symm_reduce_scatter_rows(
+        group: *mut symm_group_t,
+        send: *const c_void,
+        recv: *mut c_void,
+        rows: usize,
+        row_count: usize,
+        send_stride: usize,
+        dtype: symm_dtype_t,
+        op: symm_op_t,
         options: *const symm_collective_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;

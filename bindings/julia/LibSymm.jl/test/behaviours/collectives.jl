@@ -209,6 +209,16 @@ function run_allgather_rows(r)
     return allgather_rows!(recv, send, rows, group(r); stride=stride)
 end
 
+function run_reduce_scatter_rows(r)
+    T = element_type(r)
+    rows = number(r, "rows")
+    stride = number(r, "send_stride")
+    recv = Span{T}(address(r, "recv"), rows * number(r, "count"))
+    send = Span{T}(address(r, "send"), rows * stride)
+    op = OPS[word(r, "op")]
+    return reduce_scatter_rows!(recv, send, rows, op, group(r); stride=stride)
+end
+
 function run_allreduce_rmsnorm(r)
     T = element_type(r)
     tokens = number(r, "tokens")

@@ -31,6 +31,7 @@ pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         "alltoallv" => alltoallv::<T>(r, line),
         "alltoallv_device" => alltoallv_device::<T>(r, line),
         "allgather_rows" => allgather_rows::<T>(r, line),
+        "reduce_scatter_rows" => reduce_scatter_rows::<T>(r, line),
         "allreduce_rmsnorm" => allreduce_rmsnorm::<T>(r, line),
         verb => panic!("unknown verb {verb}"),
     }
@@ -239,6 +240,15 @@ fn allgather_rows<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
     r.group(line).allgather_rows(&send, &mut recv, rows, stride)
 }
 
+fn reduce_scatter_rows<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let rows: usize = line.get("rows");
+    let stride: usize = line.get("send_stride");
+    let count: usize = line.get("count");
+    let (send, mut recv) = operands::<T>(r, line, rows * stride, rows * count);
+    r.group(line)
+        .reduce_scatter_rows(&send, &mut recv, rows, stride, line.op())
+}
+
 fn allreduce_rmsnorm<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
     let tokens: usize = line.get("tokens");
     let hidden: usize = line.get("hidden");
@@ -372,6 +382,12 @@ fn note_plain<T: Element>(r: &Runner, line: &Line<'_>, batch: &mut Batch<'static
             let stride: usize = line.get("recv_stride");
             let (send, recv) = operands(rows * count, rows * stride);
             batch.allgather_rows(send, recv, rows, stride)
+        }
+        "reduce_scatter_rows" => {
+            let rows: usize = line.get("rows");
+            let stride: usize = line.get("send_stride");
+            let (send, recv) = operands(rows * stride, rows * count);
+            batch.reduce_scatter_rows(send, recv, rows, stride, line.op())
         }
         verb => panic!("the table has no {verb} in a batch"),
     }

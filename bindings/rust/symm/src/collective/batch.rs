@@ -478,14 +478,41 @@ impl<'a> Batch<'a> {
         recv_stride: usize,
     ) -> Result<&mut Self> {
         let (send, recv) = self.group.both(send, recv)?;
+        let of_rank = ("send", send.len());
+        let of_all = ("recv", recv.len());
         let count = self
             .group
-            .count_of_row(send.len(), recv.len(), rows, recv_stride)?;
+            .count_of_row(of_rank, of_all, rows, recv_stride)?;
         let call = symm_collective_call_t {
             rows,
             count,
             recv_stride,
             ..Self::call_of(Collective::AllgatherRows, &send, &recv)
+        };
+        Ok(self.note(call, 0))
+    }
+
+    /// [`Group::reduce_scatter_rows`].
+    pub fn reduce_scatter_rows<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &mut self,
+        send: &'a S,
+        recv: &'a mut R,
+        rows: usize,
+        send_stride: usize,
+        op: Op,
+    ) -> Result<&mut Self> {
+        let (send, recv) = self.group.both(send, recv)?;
+        let of_rank = ("recv", recv.len());
+        let of_all = ("send", send.len());
+        let count = self
+            .group
+            .count_of_row(of_rank, of_all, rows, send_stride)?;
+        let call = symm_collective_call_t {
+            rows,
+            count,
+            send_stride,
+            op: op.as_raw(),
+            ..Self::call_of(Collective::ReduceScatterRows, &send, &recv)
         };
         Ok(self.note(call, 0))
     }

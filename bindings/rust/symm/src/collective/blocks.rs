@@ -446,7 +446,9 @@ impl Group {
         recv_stride: usize,
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
-        let count = self.count_of_row(send.len(), recv.len(), rows, recv_stride)?;
+        let of_rank = ("send", send.len());
+        let of_all = ("recv", recv.len());
+        let count = self.count_of_row(of_rank, of_all, rows, recv_stride)?;
 
         // SAFETY: the operands have that many rows.
         self.issue(0, |api, o| unsafe {
@@ -464,24 +466,58 @@ impl Group {
         })
     }
 
-    /// The elements of a row of `sent`, whose rows of all ranks must fit into `received` elements.
+    /// Reduce-scatter along the last dimension. `recv` has `rows` rows of n elements. Each row of
+    /// `send` has such a row for every rank, in their order, `size * n` elements, and begins
+    /// `send_stride` elements after the row before.
+    pub fn reduce_scatter_rows<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        rows: usize,
+        send_stride: usize,
+        op: Op,
+    ) -> Result<()> {
+        let (send, recv) = self.both(send, recv)?;
+        let of_rank = ("recv", recv.len());
+        let of_all = ("send", send.len());
+        let count = self.count_of_row(of_rank, of_all, rows, send_stride)?;
+
+        // SAFETY: the operands have that many rows.
+        self.issue(0, |api, o| unsafe {
+            api.symm_reduce_scatter_rows(
+                self.as_raw(),
+                send.pointer(),
+                recv.pointer(),
+                rows,
+                count,
+                send_stride,
+                S::Element::DTYPE,
+                op.as_raw(),
+                o,
+                self.stream.as_raw(),
+            )
+        })
+    }
+
+    /// The elements of a row of one rank, which has all the elements of the operand `of_rank`. Such
+    /// rows of all ranks must fit into the operand `of_all`. An operand is a name and a length.
     pub(super) fn count_of_row(
         &self,
-        sent: usize,
-        received: usize,
+        of_rank: (&str, usize),
+        of_all: (&str, usize),
         rows: usize,
-        recv_stride: usize,
+        stride: usize,
     ) -> Result<usize> {
-        let count = sent.checked_div(rows).unwrap_or(0);
-        require_length("send", sent, count * rows)?;
-        let between = recv_stride.saturating_mul(rows.saturating_sub(1));
+        let count = of_rank.1.checked_div(rows).unwrap_or(0);
+        require_length(of_rank.0, of_rank.1, count * rows)?;
+        let between = stride.saturating_mul(rows.saturating_sub(1));
         let needed = if count == 0 {
             0
         } else {
             between.saturating_add(count.saturating_mul(self.size()))
         };
-        if received < needed {
-            require_length("recv", received, needed)?;
+        if of_all.1 < needed {
+            require_length(of_all.0, of_all.1, needed)?;
         }
         Ok(count)
     }

@@ -86,6 +86,27 @@ impl Group {
         self.ask(&asked, result)
     }
 
+    /// As [`plan`](Self::plan), for [`reduce_scatter_rows`](Self::reduce_scatter_rows).
+    pub fn plan_reduced_rows<S, R>(
+        &self,
+        send: &S,
+        recv: &R,
+        rows: usize,
+        send_stride: usize,
+        op: Op,
+    ) -> Result<Plan>
+    where
+        S: Source + ?Sized,
+        R: Source<Element = S::Element> + ?Sized,
+    {
+        let count = recv.operand().len().checked_div(rows).unwrap_or(0);
+        let (mut asked, result) =
+            self.asked(Collective::ReduceScatterRows, send, recv, (count, op, 0))?;
+        asked.rows = rows;
+        asked.send_stride = send_stride;
+        self.ask(&asked, result)
+    }
+
     fn asked<S, R>(
         &self,
         what: Collective,
