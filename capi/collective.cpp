@@ -245,7 +245,7 @@ CollectiveCall described(
   if (what.in_pieces) {
     Pieces& pieces = *referred_to.pieces.emplace_back(std::make_unique<Pieces>());
     pieces.counts = {given.send_counts, given.send_displacements, given.recv_counts,
-        given.recv_displacements, given.rows, given.count,
+        given.recv_displacements, given.rows, given.count, given.count,
         what.has_op ? given.send_stride : given.recv_stride};
     if (on_device) {
       pieces.counts.capacities = Capacities{given.send_capacity, given.recv_capacity};
@@ -407,6 +407,28 @@ symm_status_t symm_scatter(symm_group_t* group, const void* send, void* recv, si
     symm_dtype_t dtype, int32_t root, const symm_collective_options_t* options, void* stream) {
   return run_in_pieces(group,
       CollectiveCall(Collective::scatter, send, recv, count, dtype, stream, SYMM_OP_SUM, root), {},
+      options);
+}
+
+symm_status_t symm_gatherv(symm_group_t* group, const void* send, size_t send_count, void* recv,
+    const size_t* recv_counts, const size_t* recv_displacements, symm_dtype_t dtype, int32_t root,
+    const symm_collective_options_t* options, void* stream) {
+  return run_in_pieces(group,
+      CollectiveCall(Collective::gatherv, send, recv, 0, dtype, stream, SYMM_OP_SUM, root),
+      {.recv_counts = recv_counts,
+          .recv_displacements = recv_displacements,
+          .own_count = send_count},
+      options);
+}
+
+symm_status_t symm_scatterv(symm_group_t* group, const void* send, const size_t* send_counts,
+    const size_t* send_displacements, void* recv, size_t recv_count, symm_dtype_t dtype,
+    int32_t root, const symm_collective_options_t* options, void* stream) {
+  return run_in_pieces(group,
+      CollectiveCall(Collective::scatterv, send, recv, 0, dtype, stream, SYMM_OP_SUM, root),
+      {.send_counts = send_counts,
+          .send_displacements = send_displacements,
+          .own_count = recv_count},
       options);
 }
 

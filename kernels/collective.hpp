@@ -87,6 +87,8 @@ inline constexpr CollectiveTable kCollectiveTable = [] {
       {scan,                {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
       {exscan,              {x, _, _, _, _, _, _, x}, _, _, _, _, own_block,   "count"},
       {reduce_scatter_rows, {x, _, _, x, _, _, x, _}, _, _, _, _, own_block,   "row_count"},
+      {gatherv,             {_, _, x, _, x, _, x, _}, _, x, _, _, own_block,   ""},
+      {scatterv,            {_, x, _, x, _, _, x, _}, x, _, _, _, own_block,   ""},
   }};
   // clang-format on
 }();
@@ -100,14 +102,15 @@ SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
   return {
       .has_op = c == allreduce || c == reduce_scatter || c == reduce || c == reduce_scatterv ||
                 c == allreduce_rmsnorm || c == scan || c == exscan || c == reduce_scatter_rows,
-      .from_root = c == broadcast || c == scatter,
-      .to_root = c == reduce || c == gather,
+      .from_root = c == broadcast || c == scatter || c == scatterv,
+      .to_root = c == reduce || c == gather || c == gatherv,
       .send_per_rank = c == reduce_scatter || c == alltoall || c == reduce_scatterv ||
-                       c == alltoallv || c == scatter || c == reduce_scatter_rows,
+                       c == alltoallv || c == scatter || c == reduce_scatter_rows || c == scatterv,
       .recv_per_rank = c == allgather || c == alltoall || c == allgatherv || c == alltoallv ||
-                       c == gather || c == allgather_rows,
+                       c == gather || c == allgather_rows || c == gatherv,
       .cut_into_slices = c == allreduce || c == reduce || c == broadcast,
-      .in_pieces = (c >= allgatherv && c <= allgather_rows) || c == reduce_scatter_rows,
+      .in_pieces =
+          (c >= allgatherv && c <= allgather_rows) || (c >= reduce_scatter_rows && c <= scatterv),
       .of_prefix = c == scan || c == exscan,
   };
 }
@@ -122,7 +125,7 @@ constexpr int ranks_combined(Collective collective, int rank, int ranks) {
 // Whether the call gives counts for each rank, which ranks then compare piece by piece.
 SYMM_HOST_DEVICE constexpr bool has_counts(Collective c) {
   return c == Collective::allgatherv || c == Collective::reduce_scatterv ||
-         c == Collective::alltoallv;
+         c == Collective::alltoallv || c == Collective::gatherv || c == Collective::scatterv;
 }
 
 // Whether the operand that has a block for each rank, or from each, has them in rows.

@@ -71,6 +71,19 @@ constexpr uint64_t kAnyOrder = 15;
 SYMM_ALGORITHMS(SYMM_FITS)
 #undef SYMM_FITS
 
+// Four bits of a collective. There are more collectives, of which none has a factor: the bits of a
+// factor then have a value that no factor has.
+constexpr uint32_t kCollectiveBits = 4;
+constexpr uint64_t kMoreCollectives = 3;
+static_assert(static_cast<uint64_t>(ScalePosition::after) < kMoreCollectives);
+static_assert([] {
+  for (size_t row = 0; row < kCollectives; ++row) {
+    if (row >> kCollectiveBits > 1) return false;
+    if (row >> kCollectiveBits == 1 && kCollectiveTable.rows[row].has_scaling) return false;
+  }
+  return true;
+}());
+
 bool is_free(const CallSignature& call) {
   return call.order == Order::any && call.algorithm == Algorithm::automatic;
 }
@@ -130,13 +143,17 @@ void CallSignature::set_order(Order wanted, int ranks) noexcept {
 
 uint64_t CallSignature::packed() const noexcept {
   const auto bits = [](auto value) { return static_cast<uint64_t>(static_cast<uint32_t>(value)); };
-  const uint64_t scaled = bits(scaling.position) | uint64_t{scaling.kind == Factor::pointer} << 2 |
-                          uint64_t{scaling.result != scaling.dtype} << 3;
+  const uint64_t which = bits(collective);
+  const uint64_t scaled = which >> kCollectiveBits != 0
+                              ? kMoreCollectives
+                              : bits(scaling.position) |
+                                    uint64_t{scaling.kind == Factor::pointer} << 2 |
+                                    uint64_t{scaling.result != scaling.dtype} << 3;
   const uint64_t factor = mixed(scaling.factor);
   const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
   return bits(bits_before(*this)) << 48 | scaled << 44 | bits(block_limit) << 36 |
          (type & 0xF) << 32 | ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 |
-         bits(collective) << 12 | (type >> 4) << 11 | bits_of(op, order) << 8 | (factor >> 8) << 4 |
+         (which & 0xF) << 12 | (type >> 4) << 11 | bits_of(op, order) << 8 | (factor >> 8) << 4 |
          (is_free(*this) ? kAnyOrder : bits(algorithm));
 }
 
@@ -145,7 +162,8 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   signature.block_limit = static_cast<uint8_t>(packed >> 36);
   signature.dtype = dtype_of((packed >> 32 & 0xF) | (packed >> 11 & 1) << 4);
   const uint64_t scaled = packed >> 44 & 0xF;
-  if (scaled != 0) {
+  const bool is_more = scaled == kMoreCollectives;
+  if (scaled != 0 && !is_more) {
     const bool is_wider = (scaled >> 3 & 1) != 0;
     signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype,
         static_cast<ScalePosition>(scaled & 3),
@@ -154,7 +172,8 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   }
 
   signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
-  signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
+  signature.collective = static_cast<Collective>(
+      (packed >> 12 & 0xF) | static_cast<uint64_t>(is_more) << kCollectiveBits);
   const uint64_t op_bits = packed >> 8 & 7;
   const bool in_tree = op_bits >= kTree && is_float(signature.dtype);
   signature.op = op_of(op_bits, in_tree);
@@ -218,9 +237,15 @@ std::string CallSignature::text() const {
 }
 
 size_t CollectiveCall::bytes_of_pieces() const noexcept {
-  if (collective == Collective::allgatherv) return pieces->send_bytes;
-  if (collective == Collective::reduce_scatterv) return pieces->recv_bytes;
-  if (collective != Collective::alltoallv) return unit();
+  switch (collective) {
+    case Collective::allgatherv:
+    case Collective::gatherv: return pieces->send_bytes;
+    case Collective::reduce_scatterv:
+    case Collective::scatterv: return pieces->recv_bytes;
+    case Collective::alltoallv: break;
+    default: return unit();
+  }
+
   size_t all = 0;
   for (const Piece& piece : pieces->send) {
     all += piece.bytes;

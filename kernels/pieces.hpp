@@ -32,7 +32,8 @@ struct PieceCounts {
   const size_t* recv_displacements = nullptr;
   size_t rows = 0;
   size_t row_count = 0;
-  size_t stride = 0;  // from one row to the next, of the operand that has all ranks' rows
+  size_t own_count = 0;  // of this rank's block, where only the root has counts
+  size_t stride = 0;     // from one row to the next, of the operand that has all ranks' rows
   // If they are given, the counts are read when the call runs, from memory of the device.
   std::optional<Capacities> capacities = {};
 };

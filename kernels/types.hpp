@@ -57,23 +57,25 @@
   X(tree, TREE, 2)      \
   X(any, ANY, 3)
 
-#define SYMM_COLLECTIVES(X)                   \
-  X(allreduce, ALLREDUCE, 0)                  \
-  X(reduce_scatter, REDUCE_SCATTER, 1)        \
-  X(allgather, ALLGATHER, 2)                  \
-  X(broadcast, BROADCAST, 3)                  \
-  X(reduce, REDUCE, 4)                        \
-  X(alltoall, ALLTOALL, 5)                    \
-  X(allgatherv, ALLGATHERV, 6)                \
-  X(reduce_scatterv, REDUCE_SCATTERV, 7)      \
-  X(alltoallv, ALLTOALLV, 8)                  \
-  X(gather, GATHER, 9)                        \
-  X(scatter, SCATTER, 10)                     \
-  X(allgather_rows, ALLGATHER_ROWS, 11)       \
-  X(allreduce_rmsnorm, ALLREDUCE_RMSNORM, 12) \
-  X(scan, SCAN, 13)                           \
-  X(exscan, EXSCAN, 14)                       \
-  X(reduce_scatter_rows, REDUCE_SCATTER_ROWS, 15)
+#define SYMM_COLLECTIVES(X)                       \
+  X(allreduce, ALLREDUCE, 0)                      \
+  X(reduce_scatter, REDUCE_SCATTER, 1)            \
+  X(allgather, ALLGATHER, 2)                      \
+  X(broadcast, BROADCAST, 3)                      \
+  X(reduce, REDUCE, 4)                            \
+  X(alltoall, ALLTOALL, 5)                        \
+  X(allgatherv, ALLGATHERV, 6)                    \
+  X(reduce_scatterv, REDUCE_SCATTERV, 7)          \
+  X(alltoallv, ALLTOALLV, 8)                      \
+  X(gather, GATHER, 9)                            \
+  X(scatter, SCATTER, 10)                         \
+  X(allgather_rows, ALLGATHER_ROWS, 11)           \
+  X(allreduce_rmsnorm, ALLREDUCE_RMSNORM, 12)     \
+  X(scan, SCAN, 13)                               \
+  X(exscan, EXSCAN, 14)                           \
+  X(reduce_scatter_rows, REDUCE_SCATTER_ROWS, 15) \
+  X(gatherv, GATHERV, 16)                         \
+  X(scatterv, SCATTERV, 17)
 
 #define SYMM_QUANT_SCALES(X) \
   X(tensor, TENSOR, 0)       \

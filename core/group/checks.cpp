@@ -338,6 +338,40 @@ void lay_pieces_of_root(
   }
 }
 
+// Only the root has counts; every rank knows the length of its own block, which the root has, too.
+void lay_pieces_of_counted_root(
+    Pieces& pieces, const CollectiveTraits& traits, size_t rank, size_t root, size_t element) {
+  PieceCounts& counts = pieces.counts;
+  const char* const argument = traits.to_root ? "send_count" : "recv_count";
+  size_t own = 0;
+  if (__builtin_mul_overflow(counts.own_count, element, &own)) {
+    refuse_count(argument, counts.own_count);
+  }
+
+  (traits.to_root ? pieces.send : pieces.recv)[root] = {0, own};
+  (traits.to_root ? pieces.send_bytes : pieces.recv_bytes) = own;
+  if (rank != root) {
+    // These lists are not looked at, and may be anything.
+    counts.send_counts = nullptr;
+    counts.send_displacements = nullptr;
+    counts.recv_counts = nullptr;
+    counts.recv_displacements = nullptr;
+    return;
+  }
+
+  const char* const operand = traits.to_root ? "recv" : "send";
+  std::vector<Piece>& all = traits.to_root ? pieces.recv : pieces.send;
+  const size_t* const list = traits.to_root ? counts.recv_counts : counts.send_counts;
+  const size_t* const places =
+      traits.to_root ? counts.recv_displacements : counts.send_displacements;
+  const size_t end = lay_counted(all, operand, list, places, element);
+  (traits.to_root ? pieces.recv_bytes : pieces.send_bytes) = end;
+  if (all[rank].bytes != own) {
+    refuse_argument(argument, format("%zu, but %s is %zu", counts.own_count,
+                                  of_rank(counts_of(operand), rank).c_str(), list[rank]));
+  }
+}
+
 // Each rank's piece is a row of `unit` bytes in each of the rows of recv, or of send where they are
 // combined. These rows have `all_rows` bytes.
 void lay_pieces_of_rows(
@@ -424,7 +458,9 @@ void check_pieces(const Group& group, const CollectiveCall& call, const Collecti
   if (__builtin_mul_overflow(count, element, &unit) || __builtin_mul_overflow(unit, size, &all)) {
     refuse_count(row.count, count);
   }
-  if (row.has_send_counts || row.has_recv_counts) {
+  if (has_counts(call.collective) && row.traits.has_root()) {
+    lay_pieces_of_counted_root(pieces, row.traits, rank, static_cast<size_t>(call.root), element);
+  } else if (has_counts(call.collective)) {
     lay_pieces_of_counts(pieces, row, rank, element);
   } else if (row.traits.has_root()) {
     lay_pieces_of_root(pieces, row.traits, rank, static_cast<size_t>(call.root), unit);

@@ -385,6 +385,11 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     EXPECT_EQ(run(Collective::gather, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
 
+    const PieceCounts gathered{.recv_counts = &four, .own_count = four};
+    EXPECT_EQ(run(Collective::gatherv, own, block, gathered), moved);
+    const PieceCounts scattered{.send_counts = &four, .own_count = four};
+    EXPECT_EQ(run(Collective::scatterv, own, block, scattered), moved);
+
     const PieceCounts rows{.rows = 3, .row_count = 7, .stride = 9};
     EXPECT_EQ(run(Collective::allgather_rows, own, block, rows, 3 * 7), moved);
     EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}),

@@ -407,11 +407,11 @@ TEST(CudaPlans, HaveNoMoreBlocksThanACallAllows) {
     };
 
     for_each_combination(
-        std::tuple(
-            std::array{Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-                Collective::broadcast, Collective::reduce, Collective::alltoall,
-                Collective::alltoallv, Collective::allgatherv, Collective::reduce_scatterv,
-                Collective::reduce_scatter_rows, Collective::allreduce_rmsnorm},
+        std::tuple(std::array{Collective::allreduce, Collective::reduce_scatter,
+                       Collective::allgather, Collective::broadcast, Collective::reduce,
+                       Collective::alltoall, Collective::alltoallv, Collective::allgatherv,
+                       Collective::reduce_scatterv, Collective::reduce_scatter_rows,
+                       Collective::gatherv, Collective::scatterv, Collective::allreduce_rmsnorm},
             std::array{DType::bf16, DType::f32}, rising_counts(), std::array{1, 2, 3, 5, 16, 200}),
         expect_limited);
     if (HasFatalFailure()) return;

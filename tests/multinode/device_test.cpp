@@ -197,7 +197,8 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   using support::PiecesKind;
   constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
       Collective::reduce_scatterv, Collective::gather, Collective::scatter,
-      Collective::allgather_rows, Collective::reduce_scatter_rows};
+      Collective::allgather_rows, Collective::reduce_scatter_rows, Collective::gatherv,
+      Collective::scatterv};
 
   std::mt19937 random(seed);
   const bool reduces = is_reduced(kind);
@@ -225,11 +226,13 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
     call.count = drawn.rows * row_count;
     counts = {.rows = drawn.rows, .row_count = row_count, .stride = mine.stride / drawn.element};
   } else {
-    if (kind != PiecesKind::allgatherv) {
+    if (traits(call.collective).to_root) counts.own_count = lists[0][drawn.root];
+    if (traits(call.collective).from_root) counts.own_count = lists[2][drawn.root];
+    if (kind != PiecesKind::allgatherv && kind != PiecesKind::gatherv) {
       counts.send_counts = lists[0].data();
       counts.send_displacements = lists[1].data();
     }
-    if (!reduces) {
+    if (!reduces && kind != PiecesKind::scatterv) {
       counts.recv_counts = lists[2].data();
       counts.recv_displacements = lists[3].data();
     }

@@ -198,6 +198,18 @@ inline void reduce_scatterv(Member& m) {
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
 }
 
+// Blocks of all lengths go to a root, and from there to all ranks, through scratch.
+inline void gatherv_and_scatterv(Member& m) {
+  std::vector<size_t> counts;
+  for (int r = 0; r < m.size; ++r) {
+    counts.push_back(kStaged / 2 * static_cast<size_t>(r % 3));
+  }
+  const size_t mine = counts[static_cast<size_t>(m.rank)];
+  const symm::Span<float> recv(m.recv);
+  m.group.gatherv(symm::Span<const float>(m.send.data(), mine), recv, {counts}, m.size - 1);
+  m.group.scatterv(m.send, {counts}, symm::Span<float>(m.recv.data(), mine), m.size - 1);
+}
+
 // Calls reduce_scatter_rows() on private operands, whose rows are put together in scratch.
 inline void reduce_scatter_rows(Member& m) {
   constexpr size_t kRows = 8;
@@ -232,6 +244,7 @@ inline std::vector<Operation> make_operations() {
       {"alltoallv_staged", alltoallv},
       {"reduce_scatterv_two_shot", reduce_scatterv},
       {"reduce_scatter_rows_staged", reduce_scatter_rows},
+      {"gatherv_and_scatterv_staged", gatherv_and_scatterv},
       {"messages_left",
           [](Member& m) { round_the_ring(m, m.send.data(), m.recv.data(), sizeof(float)); }},
       {"messages_in_pieces",

@@ -117,6 +117,40 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
   });
 }
 
+// Rank 2 sends 5 elements to the root, which expects 4, and names both.
+void expect_gatherv_to_disagree(int rank, const Group& group) {
+  std::vector<int32_t> data(64);
+  const Counts counts(static_cast<size_t>(group.size()), 4);
+  symm_status_t status = symm_gatherv(group.get(), data.data(), rank == 2 ? 5 : 4, data.data() + 32,
+      counts.data(), nullptr, SYMM_DTYPE_I32, 0, nullptr, nullptr);
+
+  // Ranks that expect nothing may have been through before the root looked.
+  if (status == SYMM_OK) {
+    status = symm_barrier(group.get(), nullptr, 0, 0, within(10'000), nullptr);
+  }
+  expect_failed(
+      status, SYMM_ERR_MISMATCH, {"gatherv: rank 2 sends 5 elements to rank 0, which expects 4"});
+}
+
+TEST(Pieces, AGatheredLengthThatDisagreesNamesBothRanks) {
+  as_threads(3, expect_gatherv_to_disagree);
+}
+
+TEST_F(Multinode, NamesAGatheredLengthThatDisagrees) {
+  expect_on_all_layouts(expect_gatherv_to_disagree);
+}
+
+// Ranks whose roots differ make different calls.
+TEST(Pieces, RootsOfScattervMustAgree) {
+  as_threads(2, [](int rank, const Group& group) {
+    std::vector<int32_t> data(64);
+    const Counts counts(2, 4);
+    const symm_status_t status = symm_scatterv(group.get(), data.data(), counts.data(), nullptr,
+        data.data() + 32, 4, SYMM_DTYPE_I32, rank, nullptr, nullptr);
+    expect_failed(status, SYMM_ERR_MISMATCH, {"scatterv(i32, root 0)", "scatterv(i32, root 1)"});
+  });
+}
+
 // Rank 1 has as many elements as the others, in rows of another length.
 void expect_rows_to_disagree(int rank, const Group& group) {
   const size_t rows = rank == 1 ? 3 : 2;

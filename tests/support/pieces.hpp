@@ -17,14 +17,21 @@ enum class PiecesKind {
   gather,
   scatter,
   rows,
-  reduced_rows
+  reduced_rows,
+  gatherv,
+  scatterv
 };
 inline constexpr PiecesKind kPiecesKinds[] = {PiecesKind::alltoallv, PiecesKind::allgatherv,
     PiecesKind::reduce_scatterv, PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows,
-    PiecesKind::reduced_rows};
+    PiecesKind::reduced_rows, PiecesKind::gatherv, PiecesKind::scatterv};
 
 constexpr bool is_in_rows(PiecesKind kind) {
   return kind == PiecesKind::rows || kind == PiecesKind::reduced_rows;
+}
+
+constexpr bool has_root(PiecesKind kind) {
+  return kind == PiecesKind::gather || kind == PiecesKind::scatter || kind == PiecesKind::gatherv ||
+         kind == PiecesKind::scatterv;
 }
 
 constexpr bool is_reduced(PiecesKind kind) {
@@ -134,6 +141,8 @@ class DrawnPieces {
         if (kind == PiecesKind::gather ? to == root : kind == PiecesKind::scatter && from == root) {
           here = equal;
         }
+        if (kind == PiecesKind::gatherv && to == root) here = own[from];
+        if (kind == PiecesKind::scatterv && from == root) here = own[to];
       }
     }
 
@@ -171,7 +180,8 @@ class DrawnPieces {
 
  private:
   bool sends_one() const {
-    return kind == PiecesKind::allgatherv || kind == PiecesKind::rows || kind == PiecesKind::gather;
+    return kind == PiecesKind::allgatherv || kind == PiecesKind::rows ||
+           kind == PiecesKind::gather || kind == PiecesKind::gatherv;
   }
   // A length of more chunks than there are slots, of one chunk, or of nothing.
   size_t length() {
@@ -215,7 +225,10 @@ class DrawnPieces {
       mine.recv_bytes = in[rank];
     }
 
-    if (kind == PiecesKind::scatter) mine.recv_bytes = in[root];
+    if (kind == PiecesKind::scatter || kind == PiecesKind::scatterv) {
+      mine.recv[root].at = 0;
+      mine.recv_bytes = in[root];
+    }
     if (kind == PiecesKind::rows) {
       for (size_t from = 0; from < n_; ++from) {
         mine.recv[from].at = from * row;
@@ -231,17 +244,15 @@ class DrawnPieces {
 
     // One behind the other, or the operand that is a part of the other lies there.
     const auto behind = [](size_t bytes) { return (bytes + 31) / 16 * 16; };
-    const bool is_root = kind != PiecesKind::gather && kind != PiecesKind::scatter
-                             ? !is_in_rows(kind)
-                             : rank == root;
+    const bool may_be_in_place = has_root(kind) ? rank == root : !is_in_rows(kind);
 
-    if (!is_in_place || !is_root) {
+    if (!is_in_place || !may_be_in_place) {
       mine.recv_at = behind(mine.send_bytes);
     } else if (kind == PiecesKind::alltoallv) {
       mine.send = mine.recv;
       mine.send_packed = mine.recv_packed;
       mine.send_bytes = mine.recv_bytes;
-    } else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather) {
+    } else if (sends_one()) {
       mine.send_at = mine.recv[rank].at;
     } else {
       mine.recv_at = mine.send[rank].at;

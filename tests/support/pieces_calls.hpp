@@ -62,6 +62,20 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
       case PiecesKind::scatter:
         return symm_scatter(
             g, me == drawn.root ? send : nullptr, recv, count, dtype, root, options, memory.stream);
+      case PiecesKind::gatherv:
+        if (me != drawn.root) {
+          return symm_gatherv(g, send, lists[0][drawn.root], nullptr, nullptr, nullptr, dtype, root,
+              options, memory.stream);
+        }
+        return symm_gatherv(g, send, lists[0][drawn.root], recv, lists[2].data(), recv_at, dtype,
+            root, options, memory.stream);
+      case PiecesKind::scatterv:
+        if (me != drawn.root) {
+          return symm_scatterv(g, nullptr, nullptr, nullptr, recv, lists[2][drawn.root], dtype,
+              root, options, memory.stream);
+        }
+        return symm_scatterv(g, send, lists[0].data(), send_at, recv, lists[2][drawn.root], dtype,
+            root, options, memory.stream);
       case PiecesKind::rows:
         return symm_allgather_rows(g, send, recv, drawn.rows, drawn.row / drawn.element,
             mine.stride / drawn.element, dtype, options, memory.stream);

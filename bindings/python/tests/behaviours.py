@@ -862,6 +862,28 @@ class Runner:
             self.displacements("send"),
         )
 
+    def do_gatherv(self) -> None:
+        group, dtype, count = self.group(), self.dtype(), self.integer("count")
+        root = self.integer("root", 0)
+        send = self.operand("send", count, dtype)
+        counts, displacements = self.numbers("recv_counts"), self.displacements("recv")
+        recv = self.blocks("recv")
+        if group.rank == root:
+            group.gatherv(send, recv, counts, root, displacements)
+        else:
+            group.gatherv(send, root=root)
+
+    def do_scatterv(self) -> None:
+        group, dtype, count = self.group(), self.dtype(), self.integer("count")
+        root = self.integer("root", 0)
+        recv = self.operand("recv", count, dtype)
+        counts, displacements = self.numbers("send_counts"), self.displacements("send")
+        send = self.blocks("send")
+        if group.rank == root:
+            group.scatterv(send, counts, recv, root, displacements)
+        else:
+            group.scatterv(None, None, recv, root)
+
     def do_alltoallv(self) -> None:
         self.group().alltoallv(
             self.blocks("send"),

@@ -205,6 +205,18 @@ def test_counts_of_numpy_do_not_overflow(threads):
         group.allgatherv(None, blocks, counts)
         assert blocks.sum() == 200
 
+        if group.rank == 0:
+            with pytest.raises(symm.InvalidArgumentError, match=needed):
+                group.gatherv(short, short.copy(), counts)
+            with pytest.raises(symm.InvalidArgumentError, match="send_counts: has 0 numbers"):
+                group.scatterv(short, None, short.copy())
+        blocks[200 * group.rank :][:200] = group.rank + 3
+        own = blocks[200 * group.rank :][:200].copy()
+        group.gatherv(None if group.rank == 0 else own, blocks, counts)
+        group.scatterv(blocks, counts, None if group.rank == 0 else own)
+        assert own.sum() == 200 * (group.rank + 3)
+        assert group.rank == 1 or blocks.sum() == 200 * (3 + 4)
+
     threads(2, body)
 
 
@@ -250,6 +262,8 @@ def test_a_collective_with_counts_has_a_plan(threads):
         assert group.plan("alltoallv", a, b, **exchanged).chunk_bytes == 0
         assert group.plan("allgather_rows", b[:30], a, rows=3, recv_stride=100).reason
         assert group.plan("reduce_scatter_rows", a, b[:30], rows=3, send_stride=100).reason
+        assert group.plan("gatherv", b[:300], a, recv_counts=[300, 300]).algorithm.name
+        assert group.plan("scatterv", a, b[:300], send_counts=[300, 300]).algorithm.name
         with pytest.raises(symm.InvalidArgumentError, match="send_stride: 19 is less than the 20"):
             group.plan("reduce_scatter_rows", a, b[:30], rows=3, send_stride=19)
         with pytest.raises(symm.InvalidArgumentError, match="recv_counts"):

@@ -411,7 +411,9 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12,
   SYMM_COLLECTIVE_SCAN = 13,
   SYMM_COLLECTIVE_EXSCAN = 14,
-  SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = 15
+  SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = 15,
+  SYMM_COLLECTIVE_GATHERV = 16,
+  SYMM_COLLECTIVE_SCATTERV = 17
 };
 
 /**
@@ -4107,9 +4109,9 @@ SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void
 /* ---- collectives with counts ----------------------------------------------------------- */
 
 /*
- * In symm_allgatherv(), symm_reduce_scatterv() and symm_alltoallv() each rank has a block of
- * its own length. What the chapter on collectives says holds for them, and for gather, scatter,
- * all-gather and reduce-scatter of rows, too.
+ * In symm_allgatherv(), symm_reduce_scatterv(), symm_alltoallv(), symm_gatherv() and
+ * symm_scatterv() each rank has a block of its own length. What the chapter on collectives says
+ * holds for them, and for gather, scatter, all-gather and reduce-scatter of rows, too.
  * - Counts: `*_counts` has `size` numbers of elements, by rank, any of which may be 0.
  * - Displacements: `*_displacements` says how many elements from the start of the operand each
  *   block begins, in any order; NULL: one behind the other.
@@ -4319,6 +4321,83 @@ SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void 
                                     const symm_collective_options_t *options, void *stream);
 
 /**
+ * Gather blocks of different lengths on the root.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[recv_displacements[r] + i] = send_r[i]           i < recv_counts[r], on the root
+ *
+ * Each rank gives the length of its own block, and the root those of all; the two must agree.
+ * recv is written on the root only. In place, on the root: send == recv +
+ * recv_displacements[root] elements.
+ *
+ * @param send                send_count elements.
+ * @param send_count          number of elements of this rank's block; on the root
+ *                            recv_counts[root].
+ * @param recv                on the root all blocks; elsewhere it is not looked at, and may be
+ *                            NULL.
+ * @param recv_counts         on the root the number of elements of each rank's block; elsewhere
+ *                            it is not looked at, and may be NULL.
+ * @param recv_displacements  on the root where each block begins in recv; NULL: one behind the
+ *                            other. Elsewhere it is not looked at.
+ * @param dtype               type of an element.
+ * @param root                rank that gathers, 0 .. size-1.
+ * @param options             NULL means the defaults.
+ * @param stream              orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, root is out of
+ *                                    range, counts are NULL on the root or differ there from
+ *                                    send_count, blocks of recv overlap, or the options do not
+ *                                    fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_gatherv(symm_group_t *group, const void *send, size_t send_count,
+                                    void *recv, const size_t *recv_counts,
+                                    const size_t *recv_displacements, symm_dtype_t dtype,
+                                    int32_t root, const symm_collective_options_t *options,
+                                    void *stream);
+
+/**
+ * Send a block of its own length of the root's operand to each rank.
+ * [collective] [stream] [capturable] Since 0.2.
+ *
+ *     recv[i] = send_root[send_displacements_root[rank] + i]              i < recv_count
+ *
+ * Each rank gives the length of its own block, and the root those of all; the two must agree.
+ * send is read on the root only. In place, on the root: recv == send +
+ * send_displacements[root] elements.
+ *
+ * @param send                on the root all blocks; elsewhere it is not looked at, and may be
+ *                            NULL.
+ * @param send_counts         on the root the number of elements that go to each rank; elsewhere
+ *                            it is not looked at, and may be NULL.
+ * @param send_displacements  on the root where each block begins in send; NULL: one behind the
+ *                            other. Elsewhere it is not looked at.
+ * @param recv                recv_count elements.
+ * @param recv_count          number of elements of this rank's block; on the root
+ *                            send_counts[root].
+ * @param dtype               type of an element.
+ * @param root                rank whose operand it is, 0 .. size-1.
+ * @param options             NULL means the defaults.
+ * @param stream              orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, root is out of
+ *                                    range, counts are NULL on the root or differ there from
+ *                                    recv_count, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, the algorithm or another option is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_scatterv(symm_group_t *group, const void *send,
+                                     const size_t *send_counts,
+                                     const size_t *send_displacements, void *recv,
+                                     size_t recv_count, symm_dtype_t dtype, int32_t root,
+                                     const symm_collective_options_t *options, void *stream);
+
+/**
  * Gather matrices along the last dimension on every rank.
  * [collective] [stream] [capturable] Since 0.2.
  *
@@ -4411,7 +4490,8 @@ typedef struct {
   void *recv;
   /**
    * Count argument of the collective: row_count of an all-gather or reduce-scatter of rows,
-   * hidden of an all-reduce with RMSNorm.
+   * hidden of an all-reduce with RMSNorm, send_count or recv_count of a gather or scatter with
+   * counts.
    */
   size_t count;
   /** 0: SYMM_DTYPE_F32. */

@@ -1641,6 +1641,28 @@ class Group : public Handle<symm_group_t> {
         data.recv.size(), data.dtype, root);
   }
 
+  // On the root block r of recv = rank r's send; elsewhere recv and of_recv may be empty.
+  // symm_gatherv().
+  template <class Send, class Recv>
+  void gatherv(const Send &send, Recv &&recv, const Blocks &of_recv, int32_t root,
+               const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    if (rank_ == root) require_blocks("symm_gatherv", "recv", of_recv, data.recv.size());
+    run("symm_gatherv", symm_gatherv, options, 0, data.send.data(), data.send.size(),
+        data.recv.data(), of_recv.counts.data(), of_recv.at(), data.dtype, root);
+  }
+
+  // recv = this rank's block of the root's send; elsewhere send and of_send may be empty.
+  // symm_scatterv().
+  template <class Send, class Recv>
+  void scatterv(const Send &send, const Blocks &of_send, Recv &&recv, int32_t root,
+                const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    if (rank_ == root) require_blocks("symm_scatterv", "send", of_send, data.send.size());
+    run("symm_scatterv", symm_scatterv, options, 0, data.send.data(), of_send.counts.data(),
+        of_send.at(), data.recv.data(), data.recv.size(), data.dtype, root);
+  }
+
   // Row by row, recv = all ranks' rows of send, one behind the other; from one row of recv to
   // the next are `recv_stride` elements. symm_allgather_rows().
   template <class Send, class Recv>

@@ -180,6 +180,20 @@ void reduce_scatterv(const Call<T>& call) {
 }
 
 template <class T>
+void gatherv(const Call<T>& call) {
+  const Layout layout(call.line, "recv");
+  const symm::Span into(call.recv(), layout.blocks().end());
+  call.group.gatherv(call.from(), into, layout.blocks(), call.root());
+}
+
+template <class T>
+void scatterv(const Call<T>& call) {
+  const Layout layout(call.line, "send");
+  const symm::Span from(call.send, layout.blocks().end());
+  call.group.scatterv(from, layout.blocks(), call.into(), call.root());
+}
+
+template <class T>
 void alltoallv(const Call<T>& call) {
   const Layout sent(call.line, "send");
   const Layout received(call.line, "recv");
@@ -261,12 +275,14 @@ void call_with(Runner& runner, const Line& line) {
       {"broadcast", broadcast<T>},
       {"exscan", exscan<T>},
       {"gather", gather<T>},
+      {"gatherv", gatherv<T>},
       {"reduce", reduce<T>},
       {"reduce_scatter", reduce_scatter<T>},
       {"reduce_scatter_rows", reduce_scatter_rows<T>},
       {"reduce_scatterv", reduce_scatterv<T>},
       {"scan", scan<T>},
       {"scatter", scatter<T>},
+      {"scatterv", scatterv<T>},
   };
 
   calls.at(line.verb)(Call<T>{runner, line});
@@ -387,12 +403,14 @@ const Verbs& verbs_of_collectives() {
       {"broadcast", collective},
       {"exscan", collective},
       {"gather", collective},
+      {"gatherv", collective},
       {"reduce", collective},
       {"reduce_scatter", collective},
       {"reduce_scatter_rows", collective},
       {"reduce_scatterv", collective},
       {"scan", collective},
       {"scatter", collective},
+      {"scatterv", collective},
   };
 
   return verbs;

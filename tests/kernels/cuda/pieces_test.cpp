@@ -65,13 +65,14 @@ class Calls {
 
   void launch_any() {
     constexpr PiecesKind kMoves[] = {PiecesKind::alltoallv, PiecesKind::allgatherv,
-        PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
+        PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows, PiecesKind::gatherv,
+        PiecesKind::scatterv};
     switch (random_() % 9) {
       case 0: return reduce(DType::f64, symm_pieces_reduce_any);
       case 1: return reduce(DType::bf16, symm_pieces_reduce_bf16);
       case 2: return reduce(DType::f32, symm_pieces_reduce_f32);
       case 3: return reduce(DType::i16, symm_pieces_reduce_any);
-      default: return move(kMoves[random_() % 5]);
+      default: return move(kMoves[random_() % std::size(kMoves)]);
     }
   }
 
@@ -194,7 +195,8 @@ class Calls {
       bool is_symmetric, uint64_t bytes = UINT64_MAX) {
     constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
         Collective::reduce_scatterv, Collective::gather, Collective::scatter,
-        Collective::allgather_rows, Collective::reduce_scatter_rows};
+        Collective::allgather_rows, Collective::reduce_scatter_rows, Collective::gatherv,
+        Collective::scatterv};
     const support::PiecesOfRank& mine = call.drawn.of[rank];
     args.call.comm = ranks_.comm(static_cast<int>(rank));
     args.call.comm.memories = address_of(memories_.data());

@@ -488,6 +488,81 @@ function reduce_scatterv!(
 end
 
 """
+    gatherv!(destination, counts, source, group; root=0, displacements=nothing)
+
+Block r of `destination`, of `counts[r + 1]` elements, receives rank r's `source`, on the root only;
+on other ranks `destination` and `counts` may be `nothing`. See [`allgatherv!`](@ref) for
+`displacements`. In place the root's `source` is its block of `destination`.
+"""
+function gatherv!(
+    to,
+    counts,
+    from,
+    group::Maker=group_of(from);
+    root::Integer=0,
+    displacements=nothing,
+    keywords...,
+)
+    am_root = group.rank == root
+    if am_root
+        same_type(to, from)
+        require_blocks("destination", length(to), counts, displacements, group)
+        require_own_block("source", from, counts, group)
+    end
+    finish_collective(
+        symm_gatherv,
+        group,
+        operand(from),
+        length(from),
+        operand(am_root ? to : nothing),
+        sizes(am_root ? counts : nothing),
+        sizes(am_root ? displacements : nothing),
+        dtype(eltype(from)),
+        root;
+        keywords...,
+    )
+    return to
+end
+
+"""
+    scatterv!(destination, source, counts, group; root=0, displacements=nothing)
+
+`destination` receives this rank's block of the root's `source`, in which block r has
+`counts[r + 1]` elements. `source` and `counts` are read on the root only and may be `nothing` on
+other ranks. See [`allgatherv!`](@ref) for `displacements`. In place the root's `destination` is its
+block of `source`.
+"""
+function scatterv!(
+    to,
+    from,
+    counts,
+    group::Maker=group_of(to);
+    root::Integer=0,
+    displacements=nothing,
+    keywords...,
+)
+    am_root = group.rank == root
+    if am_root
+        same_type(to, from)
+        require_blocks("source", length(from), counts, displacements, group)
+        require_own_block("destination", to, counts, group)
+    end
+    finish_collective(
+        symm_scatterv,
+        group,
+        operand(am_root ? from : nothing),
+        sizes(am_root ? counts : nothing),
+        sizes(am_root ? displacements : nothing),
+        operand(to),
+        length(to),
+        dtype(eltype(to)),
+        root;
+        keywords...,
+    )
+    return to
+end
+
+"""
     alltoallv!(destination, to_counts, source, from_counts, group; to_displacements=nothing,
                from_displacements=nothing)
 
@@ -855,6 +930,14 @@ const NOTED = Dict{Any,Tuple{Symbol,Tuple}}(
     symm_reduce_scatterv => (
         :reduce_scatterv, (:send, :send_counts, :send_displacements, :recv, :dtype, :op)
     ),
+    symm_gatherv => (
+        :gatherv,
+        (:send, :count, :recv, :recv_counts, :recv_displacements, :dtype, :root),
+    ),
+    symm_scatterv => (
+        :scatterv,
+        (:send, :send_counts, :send_displacements, :recv, :count, :dtype, :root),
+    ),
     symm_alltoallv => (
         :alltoallv,
         (
@@ -939,8 +1022,8 @@ and `advice_reason` say why. It is equal on all ranks.
 
 `collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce`, `:scan`,
 `:exscan`, `:alltoall`, `:gather`, `:scatter`, `:allgatherv` (with `to_counts`), `:reduce_scatterv`
-(with `from_counts`), `:alltoallv` (with both), `:allgather_rows` or `:reduce_scatter_rows` (with
-`rows` and `stride`).
+(with `from_counts`), `:alltoallv` (with both), `:gatherv` (with `to_counts`), `:scatterv` (with
+`from_counts`), `:allgather_rows` or `:reduce_scatter_rows` (with `rows` and `stride`).
 """
 function plan(
     collective::Symbol,
@@ -1001,7 +1084,8 @@ end
 
 """The count argument that a collective would be called with."""
 function own_count(collective, to, from, group)
-    collective in (:reduce_scatter, :scatter, :reduce_scatter_rows) && return length(to)
+    by_result = (:reduce_scatter, :scatter, :reduce_scatter_rows, :scatterv)
+    collective in by_result && return length(to)
     collective === :alltoall && return length(from) ÷ group.size
     return length(from)
 end

@@ -151,6 +151,8 @@ const SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = symm_collective_t(12)
 const SYMM_COLLECTIVE_SCAN = symm_collective_t(13)
 const SYMM_COLLECTIVE_EXSCAN = symm_collective_t(14)
 const SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = symm_collective_t(15)
+const SYMM_COLLECTIVE_GATHERV = symm_collective_t(16)
+const SYMM_COLLECTIVE_SCATTERV = symm_collective_t(17)
 
 """
 Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -2113,6 +2115,37 @@ Do as symm_alltoallv() with counts and displacements that are read when the call
     send::Ptr{Cvoid},
     recv::Ptr{Cvoid},
     count::Csize_t,
+    dtype::symm_dtype_t,
+    root::Int32,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Gather blocks of different lengths on the root. [collective] [stream] [capturable]"""
+@waiting symm_gatherv(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    send_count::Csize_t,
+    recv::Ptr{Cvoid},
+    recv_counts::Ptr{Csize_t},
+    recv_displacements::Ptr{Csize_t},
+    dtype::symm_dtype_t,
+    root::Int32,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Send a block of its own length of the root's operand to each rank. [collective] [stream]
+[capturable]
+"""
+@waiting symm_scatterv(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    send_counts::Ptr{Csize_t},
+    send_displacements::Ptr{Csize_t},
+    recv::Ptr{Cvoid},
+    recv_count::Csize_t,
     dtype::symm_dtype_t,
     root::Int32,
     options::Ptr{symm_collective_options_t},

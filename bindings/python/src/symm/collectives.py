@@ -814,6 +814,119 @@ class Collectives(Owned):
             cuda_stream,
         )
 
+    def gatherv(
+        self,
+        send: Any,
+        recv: Any = None,
+        recv_counts: Sequence[int] | None = None,
+        root: int = 0,
+        recv_displacements: Sequence[int] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Block r of `recv` = rank r's `send`, on the root.
+
+        Args:
+            send: this rank's block; None, on the root only: in place, the root's block of
+                `recv`.
+            recv: elements for all blocks on the root; ignored on other ranks.
+            recv_counts: the number of elements of each rank's block on the root; ignored on
+                other ranks.
+            root: the rank that receives.
+            recv_displacements: the start of each rank's block, in elements, on the root; None:
+                the blocks are contiguous, in the order of the ranks.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
+        """
+        if self.rank != root:
+            source, call_options, cuda_stream = self._begin_with(send, "send", **options)
+            self._raw.symm_gatherv(
+                self._handle,
+                source.pointer,
+                source.size,
+                None,
+                None,
+                None,
+                source.code,
+                root,
+                call_options,
+                cuda_stream,
+            )
+            return
+
+        whole_if_in_place = recv if send is None else send
+        source, target, call_options, cuda_stream = self._begin(whole_if_in_place, recv, **options)
+        counts = () if recv_counts is None else recv_counts
+        self._require_blocks("recv", target, counts, recv_displacements)
+        pointer = self._own_block("send", source, target, counts, recv_displacements)
+
+        self._raw.symm_gatherv(
+            self._handle,
+            pointer,
+            index(counts[root]),
+            target.pointer,
+            counts,
+            recv_displacements,
+            source.code,
+            root,
+            call_options,
+            cuda_stream,
+        )
+
+    def scatterv(
+        self,
+        send: Any,
+        send_counts: Sequence[int] | None = None,
+        recv: Any = None,
+        root: int = 0,
+        send_displacements: Sequence[int] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """``recv`` = this rank's block of the root's `send`.
+
+        Args:
+            send: elements for all blocks on the root; ignored on other ranks.
+            send_counts: the number of elements of each rank's block on the root; ignored on
+                other ranks.
+            recv: this rank's block; None, on the root only: in place, the root's block of
+                `send`.
+            root: the rank that sends.
+            send_displacements: the start of each rank's block, in elements, on the root; None:
+                the blocks are contiguous, in the order of the ranks.
+            **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
+        """
+        if self.rank != root:
+            target, call_options, cuda_stream = self._begin_with(recv, "recv", **options)
+            self._raw.symm_scatterv(
+                self._handle,
+                None,
+                None,
+                None,
+                target.pointer,
+                target.size,
+                target.code,
+                root,
+                call_options,
+                cuda_stream,
+            )
+            return
+
+        source, target, call_options, cuda_stream = self._begin(send, recv, **options)
+        counts = () if send_counts is None else send_counts
+        self._require_blocks("send", source, counts, send_displacements)
+        pointer = self._own_block("recv", target, source, counts, send_displacements)
+
+        self._raw.symm_scatterv(
+            self._handle,
+            source.pointer,
+            counts,
+            send_displacements,
+            pointer,
+            index(counts[root]),
+            source.code,
+            root,
+            call_options,
+            cuda_stream,
+        )
+
     def alltoallv(
         self,
         send: Any,
@@ -1082,7 +1195,7 @@ class Collectives(Owned):
         elif in_place and kind == Collective.ALLGATHER:
             send_at = own_part
 
-        if kind == Collective.REDUCE_SCATTER_ROWS:
+        if kind in (Collective.REDUCE_SCATTER_ROWS, Collective.SCATTERV):
             count = target.size
         if rows:
             count //= index(rows)
@@ -1201,6 +1314,18 @@ class _Noted:
         _, send, counts, places, recv, code, op, options, _ = given
         lists = (counts, places, None, None)
         self._note(Collective.REDUCE_SCATTERV, send, recv, 0, code, options, op=op, lists=lists)
+
+    def symm_gatherv(self, *given: Any) -> None:
+        _, send, count, recv, counts, places, code, root, options, _ = given
+        lists = (None, None, counts, places)
+        kind = Collective.GATHERV
+        self._note(kind, send, recv, count, code, options, root=root, lists=lists)
+
+    def symm_scatterv(self, *given: Any) -> None:
+        _, send, counts, places, recv, count, code, root, options, _ = given
+        lists = (counts, places, None, None)
+        kind = Collective.SCATTERV
+        self._note(kind, send, recv, count, code, options, root=root, lists=lists)
 
     def symm_alltoallv(self, *given: Any) -> None:
         _, send, counts, places, recv, recv_counts, recv_places, code, options, _ = given

@@ -182,6 +182,10 @@ enums! {
         Exscan = SYMM_COLLECTIVE_EXSCAN = 14,
         /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
         ReduceScatterRows = SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = 15,
+        /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
+        Gatherv = SYMM_COLLECTIVE_GATHERV = 16,
+        /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
+        Scatterv = SYMM_COLLECTIVE_SCATTERV = 17,
     }
 
     /// Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -2086,6 +2090,35 @@ functions! {
         send: *const c_void,
         recv: *mut c_void,
         count: usize,
+        dtype: symm_dtype_t,
+        root: i32,
+        options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Gather blocks of different lengths on the root. \[collective\] \[stream\] \[capturable\]
+    pub fn symm_gatherv(
+        group: *mut symm_group_t,
+        send: *const c_void,
+        send_count: usize,
+        recv: *mut c_void,
+        recv_counts: *const usize,
+        recv_displacements: *const usize,
+        dtype: symm_dtype_t,
+        root: i32,
+        options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Send a block of its own length of the root's operand to each rank. \[collective\]
+    /// \[stream\] \[capturable\]
+    pub fn symm_scatterv(
+        group: *mut symm_group_t,
+        send: *const c_void,
+        send_counts: *const usize,
+        send_displacements: *const usize,
+        recv: *mut c_void,
+        recv_count: usize,
         dtype: symm_dtype_t,
         root: i32,
         options: *const symm_collective_options_t,

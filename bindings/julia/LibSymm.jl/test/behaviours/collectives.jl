@@ -167,6 +167,30 @@ function run_reduce_scatterv(r)
     )
 end
 
+function run_gatherv(r)
+    T = element_type(r)
+    of_recv = blocks(r, "recv")
+    recv = Span{T}(address(r, "recv"), end_of(of_recv))
+    send = Span{T}(address(r, "send"), number(r, "count"))
+    root = number(r, "root")
+    displacements = of_recv.displacements
+    return gatherv!(
+        recv, of_recv.counts, send, group(r); root=root, displacements=displacements
+    )
+end
+
+function run_scatterv(r)
+    T = element_type(r)
+    of_send = blocks(r, "send")
+    recv = Span{T}(address(r, "recv"), number(r, "count"))
+    send = Span{T}(address(r, "send"), end_of(of_send))
+    root = number(r, "root")
+    displacements = of_send.displacements
+    return scatterv!(
+        recv, send, of_send.counts, group(r); root=root, displacements=displacements
+    )
+end
+
 function run_alltoallv(r)
     T = element_type(r)
     of_recv = blocks(r, "recv")

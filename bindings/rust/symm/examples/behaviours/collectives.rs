@@ -32,6 +32,8 @@ pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         "alltoallv_device" => alltoallv_device::<T>(r, line),
         "allgather_rows" => allgather_rows::<T>(r, line),
         "reduce_scatter_rows" => reduce_scatter_rows::<T>(r, line),
+        "gatherv" => gatherv::<T>(r, line),
+        "scatterv" => scatterv::<T>(r, line),
         "allreduce_rmsnorm" => allreduce_rmsnorm::<T>(r, line),
         verb => panic!("unknown verb {verb}"),
     }
@@ -209,6 +211,22 @@ fn reduce_scatterv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
     let (send, mut recv) = operands::<T>(r, line, blocks.end(), of_send.counts[r.rank]);
     r.group(line)
         .reduce_scatterv(&send, blocks, &mut recv, line.op())
+}
+
+fn gatherv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let of_recv = Lists::new(line, "recv");
+    let blocks = of_recv.blocks();
+    let root = line.get_or("root", 0);
+    let (send, mut recv) = operands::<T>(r, line, line.get("count"), blocks.end());
+    r.group(line).gatherv(&send, &mut recv, blocks, root)
+}
+
+fn scatterv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let of_send = Lists::new(line, "send");
+    let blocks = of_send.blocks();
+    let root = line.get_or("root", 0);
+    let (send, mut recv) = operands::<T>(r, line, blocks.end(), line.get("count"));
+    r.group(line).scatterv(&send, blocks, &mut recv, root)
 }
 
 fn alltoallv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
@@ -411,6 +429,16 @@ fn note_blocks<T: Element>(r: &Runner, line: &Line<'_>, batch: &mut Batch<'stati
         "reduce_scatterv" => {
             let (send, recv) = operands(sent.end(), own(of_send));
             batch.reduce_scatterv(send, sent, recv, line.op())
+        }
+        "gatherv" => {
+            let root = line.get_or("root", 0);
+            let (send, recv) = operands(line.get("count"), received.end());
+            batch.gatherv(send, recv, received, root)
+        }
+        "scatterv" => {
+            let root = line.get_or("root", 0);
+            let (send, recv) = operands(sent.end(), line.get("count"));
+            batch.scatterv(send, sent, recv, root)
         }
         "alltoallv" => {
             let (send, recv) = operands(sent.end(), received.end());

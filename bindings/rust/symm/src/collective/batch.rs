@@ -428,6 +428,50 @@ impl<'a> Batch<'a> {
         Ok(self.blocks(Collective::ReduceScatterv, from, (recv, NONE), op))
     }
 
+    /// [`Group::gatherv`].
+    pub fn gatherv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &mut self,
+        send: &'a S,
+        recv: &'a mut R,
+        of_recv: Blocks<'a>,
+        root: usize,
+    ) -> Result<&mut Self> {
+        let (send, recv) = self.group.both(send, recv)?;
+        let (of_all, of_rank) = (("recv", recv.len()), ("send", send.len()));
+        self.group.require_of_root(of_all, of_recv, of_rank, root)?;
+        let (recv_counts, recv_displacements) = of_recv.raw();
+        let call = symm_collective_call_t {
+            count: send.len(),
+            recv_counts,
+            recv_displacements,
+            root: index(root),
+            ..Self::call_of(Collective::Gatherv, &send, &recv)
+        };
+        Ok(self.note(call, 0))
+    }
+
+    /// [`Group::scatterv`].
+    pub fn scatterv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &mut self,
+        send: &'a S,
+        of_send: Blocks<'a>,
+        recv: &'a mut R,
+        root: usize,
+    ) -> Result<&mut Self> {
+        let (send, recv) = self.group.both(send, recv)?;
+        let (of_all, of_rank) = (("send", send.len()), ("recv", recv.len()));
+        self.group.require_of_root(of_all, of_send, of_rank, root)?;
+        let (send_counts, send_displacements) = of_send.raw();
+        let call = symm_collective_call_t {
+            count: recv.len(),
+            send_counts,
+            send_displacements,
+            root: index(root),
+            ..Self::call_of(Collective::Scatterv, &send, &recv)
+        };
+        Ok(self.note(call, 0))
+    }
+
     /// [`Group::alltoallv`].
     pub fn alltoallv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &mut self,

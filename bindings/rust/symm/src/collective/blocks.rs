@@ -186,6 +186,131 @@ impl Group {
         )
     }
 
+    /// Block r of `recv` = `send` of rank r, on the root; `recv` and its blocks on other ranks are
+    /// not looked at, and may be empty.
+    pub fn gatherv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        of_recv: Blocks<'_>,
+        root: usize,
+    ) -> Result<()> {
+        let (send, recv) = self.both(send, recv)?;
+        self.require_of_root(("recv", recv.len()), of_recv, ("send", send.len()), root)?;
+        self.run_gatherv((send, send.len()), (recv, of_recv), root)
+    }
+
+    /// [`gatherv`](Self::gatherv) in place: the root's own block is in `data` before the call. On
+    /// other ranks `data` is their block.
+    pub fn gatherv_in_place<D: Target + ?Sized>(
+        &self,
+        data: &mut D,
+        blocks: Blocks<'_>,
+        root: usize,
+    ) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        if self.rank() != root {
+            return self.run_gatherv((data, data.len()), (data, NONE), root);
+        }
+        let at = blocks.require("data", self, data.len())?;
+        self.run_gatherv((data.from(at), blocks.counts[root]), (data, blocks), root)
+    }
+
+    /// `recv` = this rank's block of `send` of the root; `send` and its blocks on other ranks are
+    /// not looked at, and may be empty.
+    pub fn scatterv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        of_send: Blocks<'_>,
+        recv: &mut R,
+        root: usize,
+    ) -> Result<()> {
+        let (send, recv) = self.both(send, recv)?;
+        self.require_of_root(("send", send.len()), of_send, ("recv", recv.len()), root)?;
+        self.run_scatterv((send, of_send), (recv, recv.len()), root)
+    }
+
+    /// [`scatterv`](Self::scatterv) in place: the root's own block stays where it is in `data`. On
+    /// other ranks `data` receives their block.
+    pub fn scatterv_in_place<D: Target + ?Sized>(
+        &self,
+        data: &mut D,
+        blocks: Blocks<'_>,
+        root: usize,
+    ) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        if self.rank() != root {
+            return self.run_scatterv((data, NONE), (data, data.len()), root);
+        }
+        let at = blocks.require("data", self, data.len())?;
+        self.run_scatterv((data, blocks), (data.from(at), blocks.counts[root]), root)
+    }
+
+    /// Refuses, on the root, blocks that do not lie within the operand `of_all`, or of which the
+    /// root's own is not as long as the operand `of_rank`. An operand is a name and a length.
+    pub(super) fn require_of_root(
+        &self,
+        of_all: (&str, usize),
+        blocks: Blocks<'_>,
+        of_rank: (&str, usize),
+        root: usize,
+    ) -> Result<()> {
+        if self.rank() != root {
+            return Ok(());
+        }
+        blocks.require(of_all.0, self, of_all.1)?;
+        require_length(of_rank.0, of_rank.1, blocks.counts[root])
+    }
+
+    fn run_gatherv<T: Element>(
+        &self,
+        (send, count): (Operand<T>, usize),
+        (recv, of_recv): Placed<'_, T>,
+        root: usize,
+    ) -> Result<()> {
+        let (counts, at) = of_recv.raw();
+        // SAFETY: on the root the blocks lie within the operand, and have a number for each rank.
+        // On other ranks C does not look at them.
+        self.issue(0, |api, o| unsafe {
+            api.symm_gatherv(
+                self.as_raw(),
+                send.pointer(),
+                count,
+                recv.pointer(),
+                counts,
+                at,
+                T::DTYPE,
+                index(root),
+                o,
+                self.stream.as_raw(),
+            )
+        })
+    }
+
+    fn run_scatterv<T: Element>(
+        &self,
+        (send, of_send): Placed<'_, T>,
+        (recv, count): (Operand<T>, usize),
+        root: usize,
+    ) -> Result<()> {
+        let (counts, at) = of_send.raw();
+        // SAFETY: as in run_gatherv().
+        self.issue(0, |api, o| unsafe {
+            api.symm_scatterv(
+                self.as_raw(),
+                send.pointer(),
+                counts,
+                at,
+                recv.pointer(),
+                count,
+                T::DTYPE,
+                index(root),
+                o,
+                self.stream.as_raw(),
+            )
+        })
+    }
+
     /// Block r of `recv` = rank r's block for this rank.
     pub fn alltoallv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &self,
