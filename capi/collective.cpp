@@ -128,7 +128,15 @@ struct KeptCalls {
   std::list<std::vector<size_t>> lists;
 };
 
-// Makes a request of calls, each of which was checked: run(group, calls).
+// Makes a call, and returns the number that the request of one has: the bytes that came.
+uint64_t run_and_count(Group& group, const CollectiveCall& call) {
+  run_collective(group, call);
+  if (call.collective != Collective::broadcast_bytes) return 0;
+  require_room(group, call);
+  return call.pieces->found.bytes;
+}
+
+// Makes a request of calls, each of which was checked. run(group, calls) returns its number.
 template <class Run>
 void begin_calls(const std::shared_ptr<Group>& group, std::span<const CollectiveCall> calls,
     const Manner& manner, const char* name, void* stream, const Run& run) {
@@ -137,13 +145,13 @@ void begin_calls(const std::shared_ptr<Group>& group, std::span<const Collective
   kept->keep(group->size());
   const auto work = [group, kept, run] {
     const CallTag tagged(kept->tag.c_str());
-    run(*group, kept->calls);
-    return uint64_t{0};
+    return uint64_t{run(*group, kept->calls)};
   };
   begin(manner.request, [&] { return requests.start(RequestOrder::collective, name, work); });
 }
 
-void complete_and_run(const std::shared_ptr<Group>& group, CollectiveCall& call,
+// True if the call was begun as a request, and false if it was made.
+bool complete_and_run(const std::shared_ptr<Group>& group, CollectiveCall& call,
     const symm_collective_options_t* options) {
   const char* const name = collective_name(call.collective);
   Manner manner;
@@ -153,15 +161,20 @@ void complete_and_run(const std::shared_ptr<Group>& group, CollectiveCall& call,
     if (manner.request != nullptr && !has_late_counts(call)) check_call(*group, call);
   });
   if (manner.request != nullptr) {
-    return begin_calls(group, {&call, 1}, manner, name, call.stream,
-        [](Group& of, std::span<CollectiveCall> calls) { run_collective(of, calls[0]); });
+    begin_calls(group, {&call, 1}, manner, name, call.stream,
+        [](Group& of, std::span<CollectiveCall> calls) { return run_and_count(of, calls[0]); });
+    return true;
   }
 
   group->settle_requests(RequestOrder::collective, name, call.timeout_ms);
-  if (manner.tag == nullptr) return run_collective(*group, call);
+  if (manner.tag == nullptr) {
+    run_collective(*group, call);
+    return false;
+  }
 
   const CallTag tagged(manner.tag);
   run_collective(*group, call);
+  return false;
 }
 
 // The product of two numbers of elements; SIZE_MAX, which check_call() refuses, if it
@@ -234,6 +247,12 @@ CollectiveCall described(
   }
   require_with_flag(on_device, given.send_capacity, "send_capacity", "SYMM_CALL_DEVICE_COUNTS");
   require_with_flag(on_device, given.recv_capacity, "recv_capacity", "SYMM_CALL_DEVICE_COUNTS");
+
+  if (collective == Collective::broadcast_bytes) {
+    throw Error(Status::invalid_argument,
+        "call.collective: SYMM_COLLECTIVE_BROADCAST_BYTES has an output, which "
+        "symm_broadcast_bytes() alone returns");
+  }
 
   CollectiveCall call(
       collective, given.send, given.recv, given.count, dtype, stream, given.op, given.root);
@@ -432,6 +451,24 @@ symm_status_t symm_scatterv(symm_group_t* group, const void* send, const size_t*
       options);
 }
 
+symm_status_t symm_broadcast_bytes(symm_group_t* group, const void* send, size_t send_bytes,
+    void* recv, size_t recv_capacity, int32_t root, const symm_collective_options_t* options,
+    size_t* out_bytes, void* stream) {
+  return quick(options, [&] {
+    const std::shared_ptr<Group>& owner = group_of(group);
+    CollectiveCall call(
+        Collective::broadcast_bytes, send, recv, 0, SYMM_DTYPE_U8, stream, SYMM_OP_SUM, root);
+    Pieces pieces;
+    pieces.counts.own_count = owner->rank() == root ? send_bytes : recv_capacity;
+    call.pieces = &pieces;
+
+    const bool is_begun = complete_and_run(owner, call, options);
+    if (is_begun) return;
+    require_room(*owner, call);
+    if (out_bytes != nullptr) *out_bytes = pieces.found.bytes;
+  });
+}
+
 symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* recv, size_t rows,
     size_t row_count, size_t recv_stride, symm_dtype_t dtype,
     const symm_collective_options_t* options, void* stream) {
@@ -513,7 +550,11 @@ symm_status_t symm_batch(symm_group_t* group, const symm_collective_call_t* call
     if (given.request != nullptr) {
       const bool is_whole = std::none_of(made.begin(), made.end(), has_late_counts);
       if (is_whole) owner.with_refusals_told("batch", [&] { check_batch(owner, made); });
-      return begin_calls(handle, made, {given.tag, given.request}, "batch", stream, run_batch);
+      return begin_calls(handle, made, {given.tag, given.request}, "batch", stream,
+          [](Group& of, std::span<CollectiveCall> kept) {
+            run_batch(of, kept);
+            return uint64_t{0};
+          });
     }
     owner.settle_requests(RequestOrder::collective, "batch", given.timeout_ms);
     if (given.tag == nullptr) return run_batch(owner, made);

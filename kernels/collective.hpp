@@ -89,6 +89,7 @@ inline constexpr CollectiveTable kCollectiveTable = [] {
       {reduce_scatter_rows, {x, _, _, x, _, _, x, _}, _, _, _, _, own_block,   "row_count"},
       {gatherv,             {_, _, x, _, x, _, x, _}, _, x, _, _, own_block,   ""},
       {scatterv,            {_, x, _, x, _, _, x, _}, x, _, _, _, own_block,   ""},
+      {broadcast_bytes,     {_, x, _, _, _, _, x, _}, x, _, _, _, own_block,   ""},
   }};
   // clang-format on
 }();
@@ -102,15 +103,15 @@ SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
   return {
       .has_op = c == allreduce || c == reduce_scatter || c == reduce || c == reduce_scatterv ||
                 c == allreduce_rmsnorm || c == scan || c == exscan || c == reduce_scatter_rows,
-      .from_root = c == broadcast || c == scatter || c == scatterv,
+      .from_root = c == broadcast || c == scatter || c == scatterv || c == broadcast_bytes,
       .to_root = c == reduce || c == gather || c == gatherv,
       .send_per_rank = c == reduce_scatter || c == alltoall || c == reduce_scatterv ||
                        c == alltoallv || c == scatter || c == reduce_scatter_rows || c == scatterv,
       .recv_per_rank = c == allgather || c == alltoall || c == allgatherv || c == alltoallv ||
                        c == gather || c == allgather_rows || c == gatherv,
       .cut_into_slices = c == allreduce || c == reduce || c == broadcast,
-      .in_pieces =
-          (c >= allgatherv && c <= allgather_rows) || (c >= reduce_scatter_rows && c <= scatterv),
+      .in_pieces = (c >= allgatherv && c <= allgather_rows) ||
+                   (c >= reduce_scatter_rows && c <= broadcast_bytes),
       .of_prefix = c == scan || c == exscan,
   };
 }
@@ -122,10 +123,12 @@ constexpr int ranks_combined(Collective collective, int rank, int ranks) {
   return collective == Collective::exscan ? rank : ranks;
 }
 
-// Whether the call gives counts for each rank, which ranks then compare piece by piece.
+// Whether the call gives counts for each rank, which ranks then compare piece by piece; or the root
+// gives one that no other rank knows.
 SYMM_HOST_DEVICE constexpr bool has_counts(Collective c) {
   return c == Collective::allgatherv || c == Collective::reduce_scatterv ||
-         c == Collective::alltoallv || c == Collective::gatherv || c == Collective::scatterv;
+         c == Collective::alltoallv || c == Collective::gatherv || c == Collective::scatterv ||
+         c == Collective::broadcast_bytes;
 }
 
 // Whether the operand that has a block for each rank, or from each, has them in rows.

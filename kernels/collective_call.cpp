@@ -242,6 +242,7 @@ size_t CollectiveCall::bytes_of_pieces() const noexcept {
     case Collective::gatherv: return pieces->send_bytes;
     case Collective::reduce_scatterv:
     case Collective::scatterv: return pieces->recv_bytes;
+    case Collective::broadcast_bytes: return pieces->found.bytes;
     case Collective::alltoallv: break;
     default: return unit();
   }

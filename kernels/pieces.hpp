@@ -32,8 +32,10 @@ struct PieceCounts {
   const size_t* recv_displacements = nullptr;
   size_t rows = 0;
   size_t row_count = 0;
-  size_t own_count = 0;  // of this rank's block, where only the root has counts
-  size_t stride = 0;     // from one row to the next, of the operand that has all ranks' rows
+  // Elements of this rank's block, where only the root has counts. In a broadcast of bytes: those
+  // that the root sends, or that another rank has room for.
+  size_t own_count = 0;
+  size_t stride = 0;  // from one row to the next, of the operand that has all ranks' rows
   // If they are given, the counts are read when the call runs, from memory of the device.
   std::optional<Capacities> capacities = {};
 };
@@ -73,6 +75,22 @@ void in_rows(const Rows& rows, size_t at, size_t bytes, const Move& move) {
   }
 }
 
+// What all ranks learn in a broadcast of bytes: how many there are, and which rank has the least
+// room for them.
+struct BytesFound {
+  size_t bytes = 0;
+  size_t room = SIZE_MAX;
+  int rank = 0;
+
+  void add_room(int of, size_t its_room) noexcept {
+    if (its_room < room) {
+      room = its_room;
+      rank = of;
+    }
+  }
+  bool fits() const noexcept { return bytes <= room; }
+};
+
 // The caller gives the counts; check_call() finds them possible and lays the pieces out.
 struct Pieces : Rows {
   PieceCounts counts;
@@ -82,6 +100,7 @@ struct Pieces : Rows {
   DeviceCounts device_recv;
   size_t send_bytes = 0;  // where the last piece of the operand ends, at most
   size_t recv_bytes = 0;
+  BytesFound found;  // by the call, in a broadcast of bytes
 };
 
 // The bytes that one rank sends to another, and those that the other expects; or those of a row.

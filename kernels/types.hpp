@@ -75,7 +75,8 @@
   X(exscan, EXSCAN, 14)                           \
   X(reduce_scatter_rows, REDUCE_SCATTER_ROWS, 15) \
   X(gatherv, GATHERV, 16)                         \
-  X(scatterv, SCATTERV, 17)
+  X(scatterv, SCATTERV, 17)                       \
+  X(broadcast_bytes, BROADCAST_BYTES, 18)
 
 #define SYMM_QUANT_SCALES(X) \
   X(tensor, TENSOR, 0)       \

@@ -372,6 +372,21 @@ void lay_pieces_of_counted_root(
   }
 }
 
+// The root has bytes for all other ranks, which have room for so many. How many come is found out
+// by the call.
+void lay_pieces_of_bytes(Pieces& pieces, size_t rank, size_t root) {
+  const size_t own = pieces.counts.own_count;
+  pieces.found = {};
+  if (rank != root) {
+    pieces.recv_bytes = own;
+    return;
+  }
+  pieces.send_bytes = own;
+  for (size_t peer = 0; peer < pieces.send.size(); ++peer) {
+    if (peer != root) pieces.send[peer].bytes = own;
+  }
+}
+
 // Each rank's piece is a row of `unit` bytes in each of the rows of recv, or of send where they are
 // combined. These rows have `all_rows` bytes.
 void lay_pieces_of_rows(
@@ -458,7 +473,9 @@ void check_pieces(const Group& group, const CollectiveCall& call, const Collecti
   if (__builtin_mul_overflow(count, element, &unit) || __builtin_mul_overflow(unit, size, &all)) {
     refuse_count(row.count, count);
   }
-  if (has_counts(call.collective) && row.traits.has_root()) {
+  if (call.collective == Collective::broadcast_bytes) {
+    lay_pieces_of_bytes(pieces, rank, static_cast<size_t>(call.root));
+  } else if (has_counts(call.collective) && row.traits.has_root()) {
     lay_pieces_of_counted_root(pieces, row.traits, rank, static_cast<size_t>(call.root), element);
   } else if (has_counts(call.collective)) {
     lay_pieces_of_counts(pieces, row, rank, element);
@@ -654,6 +671,12 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
                "to its own",
             collective_name(call.collective)));
   }
+  if (call.collective == Collective::broadcast_bytes &&
+      group.backend().kind() != BackendKind::host) {
+    throw Error(Status::unsupported,
+        "collective: broadcast_bytes is of groups on the host; with CUDA a call returns before the "
+        "length has come");
+  }
   if (row.traits.has_op && is_bitwise(call.op) && !is_integer(call.dtype)) {
     refuse_argument(call, "op", "$op of $dtype; bitwise operations are of integers");
   }
@@ -688,6 +711,15 @@ void check_call(const Group& group, const CollectiveCall& call) {
   } else {
     check_pieces(group, call, row);
   }
+}
+
+void require_room(const Group& group, const CollectiveCall& call) {
+  const BytesFound& found = call.pieces->found;
+  if (found.fits()) return;
+  const std::string whose =
+      found.rank == group.rank() ? "" : " of rank " + std::to_string(found.rank);
+  refuse_argument("recv_capacity" + whose,
+      format("%zu bytes, and rank %d sends %zu", found.room, call.root, found.bytes));
 }
 
 // ---- a batch

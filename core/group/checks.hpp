@@ -17,6 +17,9 @@ class Group;
 // plan. If the call has pieces, they are laid out by its counts.
 void check_call(const Group& group, const CollectiveCall& call);
 
+// Throws unless every rank had room for the bytes of a broadcast of bytes that was made.
+void require_room(const Group& group, const CollectiveCall& call);
+
 // Throws unless the calls of a batch, each of which was checked, are independent: what one of them
 // writes overlaps no operand of another. The refusal names both.
 void require_independent(const Group& group, std::span<const CollectiveCall> calls);

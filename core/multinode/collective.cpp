@@ -90,6 +90,9 @@ struct MultinodeTransport::PieceExchange : Rows {
   std::vector<Piece> recv;
   // Whether incoming pieces are combined, and those of `from`, not of `to`, lie in rows.
   bool reduces = false;
+  // The bytes that this rank has room for, which it tells the others in the first round of a
+  // broadcast of bytes if it is not the root.
+  std::optional<size_t> own_room;
   // The bytes of this rank's longest piece, or of any rank's if pieces are alike on all ranks.
   size_t longest = 0;
 
@@ -315,9 +318,33 @@ void MultinodeTransport::send_round(
     head.kind = kRound;
     head.channel = round_ & 1U;
     head.memory = has_counts(call.collective) ? pieces.longest : call.packed_count();
-    head.offset = pieces.length_of(piece.bytes);
+    head.offset = index == 0 && pieces.own_room ? *pieces.own_room : pieces.length_of(piece.bytes);
     pass(call, peer, head, {from, part.size()}, &deadline);
   }
+}
+
+// Finds out by the first messages of a broadcast of bytes how many there are. False, on all ranks:
+// one of them has too little room.
+bool MultinodeTransport::find_bytes(const CollectiveCall& call, PieceExchange& pieces) {
+  const auto root = static_cast<size_t>(call.root);
+  BytesFound& found = call.pieces->found;
+  found = {};
+  for (int peer = 0; peer < context_.size; ++peer) {
+    if (peer == call.root) {
+      found.bytes = peer == context_.rank ? call.pieces->send_bytes
+                                          : slot_of(controls_.mine(), calls_, round_, peer).piece;
+    } else if (peer == context_.rank) {
+      found.add_room(peer, *pieces.own_room);
+    } else {
+      // That rank sends nothing, and the slot is compared with what it sends.
+      Slot& slot = slot_of(controls_.mine(), calls_, round_, peer);
+      found.add_room(peer, std::exchange(slot.piece, 0));
+    }
+  }
+
+  if (!found.fits()) return false;
+  if (pieces.own_room) pieces.recv[root].bytes = found.bytes;
+  return true;
 }
 
 // Takes round `index` out of the slots. Returns the bytes of the longest piece known by now, of
@@ -355,7 +382,7 @@ size_t MultinodeTransport::receive_round(const CollectiveCall& call, const Piece
 }
 
 void MultinodeTransport::run(
-    const CollectiveCall& call, const PieceExchange& pieces, LazyDeadline& deadline) {
+    const CollectiveCall& call, PieceExchange& pieces, LazyDeadline& deadline) {
   const Piece& mine = pieces.send[static_cast<size_t>(context_.rank)];
   if (!pieces.reduces && mine.bytes != 0) {
     pieces.keep(context_.rank, 0, pieces.from + mine.at, mine.bytes);
@@ -368,6 +395,8 @@ void MultinodeTransport::run(
     for (int peer = 0; peer < context_.size; ++peer) {
       if (peer != context_.rank) await(call, peer, deadline);
     }
+    const bool tells = index == 0 && call.collective == Collective::broadcast_bytes;
+    if (tells && !find_bytes(call, pieces)) return;
     longest = receive_round(call, pieces, index, longest, sources);
   }
 }
@@ -428,6 +457,9 @@ MultinodeTransport::PieceExchange MultinodeTransport::exchange_of(
     pieces.send = call.pieces->send;
     pieces.recv = call.pieces->recv;
     static_cast<Rows&>(pieces) = *call.pieces;
+    if (call.collective == Collective::broadcast_bytes && rank != call.root) {
+      pieces.own_room = call.pieces->recv_bytes;
+    }
   }
   const host::Range mine = host::slice(unit, rank, size);
   for (int peer = 0; peer < size && call.pieces == nullptr; ++peer) {

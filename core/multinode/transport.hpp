@@ -175,7 +175,8 @@ class MultinodeTransport final : private host::RemoteRanks,
       size_t bytes) const;
   PieceExchange exchange_of(const CollectiveCall& call, bool slices) const;
   void exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline);
-  void run(const CollectiveCall& call, const PieceExchange& pieces, LazyDeadline& deadline);
+  void run(const CollectiveCall& call, PieceExchange& pieces, LazyDeadline& deadline);
+  bool find_bytes(const CollectiveCall& call, PieceExchange& pieces);
   void send_round(const CollectiveCall& call, const PieceExchange& pieces, size_t index,
       LazyDeadline& deadline);
   size_t receive_round(const CollectiveCall& call, const PieceExchange& pieces, size_t index,

@@ -12,6 +12,8 @@ namespace symm::host {
 struct PieceTable {
   // The bytes of the longest of the pieces that are staged.
   size_t longest = 0;
+  // The bytes that this rank has room for, in a broadcast of bytes.
+  size_t room = 0;
   // The rows in which the pieces of send lie.
   Rows rows;
 

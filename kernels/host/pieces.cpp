@@ -78,6 +78,23 @@ bool fits(const Piece& piece, const Rows& rows, size_t room) noexcept {
   return more == 0 || rows.row_stride == 0 || more <= (room - piece.at - first) / rows.row_stride;
 }
 
+// Finds out, in a broadcast of bytes, how many there are. False, on all ranks: one of them has too
+// little room.
+bool find_bytes(const Execution& x) {
+  Pieces& mine = *x.call.pieces;
+  const auto root = static_cast<size_t>(x.call.root);
+  const bool am_root = x.rank == x.call.root;
+  mine.found = {};
+  mine.found.bytes = am_root ? mine.send_bytes : table_of(x, x.call.root).pieces()[x.rank].bytes;
+  for (int peer = 0; peer < x.size; ++peer) {
+    if (peer != x.call.root) mine.found.add_room(peer, table_of(x, peer).room);
+  }
+
+  if (!mine.found.fits()) return false;
+  if (!am_root) mine.recv[root].bytes = mine.found.bytes;
+  return true;
+}
+
 // The pieces that all ranks announced, after the check that they are as long as this rank expects.
 struct Origins {
   explicit Origins(const Execution& x) : direct(x.size), own(rows_of_send(x)) {
@@ -141,7 +158,7 @@ void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
 void lay_out_pieces(const Execution& x, bool staged) {
   const Pieces& mine = *x.call.pieces;
   auto& table = *reinterpret_cast<PieceTable*>(scratch_of(x, x.rank));
-  table = {0, rows_of_send(x)};
+  table = {0, mine.recv_bytes, rows_of_send(x)};
   for (int peer = 0; peer < x.size; ++peer) {
     const Piece& piece = table.pieces()[peer] = mine.send[static_cast<size_t>(peer)];
     if (staged && peer != x.rank) table.longest = std::max(table.longest, piece.bytes);
@@ -152,6 +169,8 @@ void lay_out_pieces(const Execution& x, bool staged) {
 // Operands that this rank can read directly are copied last. In place they overwrite this rank's
 // own operand, all of which has been sent by then.
 void exchange_pieces(const Execution& x) {
+  if (x.call.collective == Collective::broadcast_bytes && !find_bytes(x)) return;
+
   Origins sources(x);
   const std::vector<Piece>& expected = x.call.pieces->recv;
   in_rounds(x, sources, [&](size_t round) {

@@ -173,6 +173,8 @@ const std::vector<Call>& calls() {
           support::normed(w.source.data(), w.destination()), nullptr, nullptr),
       SYMM_CALL(symm_allgatherv, w.group, w.source.data(), w.destination(), &w.eight, nullptr, kF32,
           nullptr, nullptr),
+      SYMM_CALL(symm_broadcast_bytes, w.group, w.source.data(), 8, nullptr, 0, 0, nullptr,
+          w.out<size_t>(), nullptr),
       SYMM_CALL(symm_gatherv, w.group, w.source.data(), 8, w.destination(), &w.eight, nullptr, kF32,
           0, nullptr, nullptr),
       SYMM_CALL(symm_scatterv, w.group, w.source.data(), &w.eight, nullptr, w.destination(), 8,

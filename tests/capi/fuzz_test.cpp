@@ -154,7 +154,7 @@ class Caller {
     const std::string name = parameter.name;
     static const std::string kOfMemory =
         " count capacity rows row_count tokens hidden recv_stride send_stride send_count "
-        "recv_count send_capacity recv_capacity token_bytes bytes fd ";
+        "recv_count send_bytes send_capacity recv_capacity token_bytes bytes fd ";
     std::vector<const Refusal*> wrong;
     for (const Refusal& row : refusals()) {
       if (applies(row, parameter)) wrong.push_back(&row);

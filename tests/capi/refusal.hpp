@@ -157,6 +157,9 @@ struct WrongCall {
   symm_status_t (*call)(World& w);
 };
 
+// The reason of an exemption: no value is a bad one, so no row without functions counts.
+inline constexpr const char* kNotLookedAt = "is not looked at on the root";
+
 // Parameters for which there is no bad value, or which may be NULL, and why.
 struct Exemption {
   std::vector<const char*> functions;  // none: of every function

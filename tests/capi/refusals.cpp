@@ -329,6 +329,10 @@ const std::vector<Refusal>& refusals() {
           "symm_scan", "symm_exscan"),
       SYMM_REFUSE_NAMED(
           symm_scan, options, order, "TREE", INVALID_ARGUMENT, support::ordered(SYMM_ORDER_TREE)),
+      SYMM_REFUSE_NAMED(symm_broadcast_bytes, send_bytes, send, "beyond the address space",
+          INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_NAMED(symm_collective, call, collective, "has an output", INVALID_ARGUMENT,
+          planned(w, SYMM_COLLECTIVE_BROADCAST_BYTES)),
       SYMM_REFUSE(symm_gatherv, send_count, "not that of recv_counts", INVALID_ARGUMENT, 7),
       SYMM_REFUSE(symm_scatterv, recv_count, "not that of send_counts", INVALID_ARGUMENT, 9),
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
@@ -382,7 +386,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_SCALED("result_dtype: f64 of f32", "wider", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0,
           nullptr, SYMM_DTYPE_F64),
       SYMM_REFUSE_NAMED(
-          symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 18)),
+          symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 19)),
       SYMM_REFUSE_NAMED(
           symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
       SYMM_REFUSE(symm_batch, calls, "NULL", INVALID_ARGUMENT, nullptr),
@@ -390,7 +394,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_batch, calls, recv, "NULL", INVALID_ARGUMENT,
           support::call_of(SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), nullptr, 8, SYMM_DTYPE_F32)),
       SYMM_REFUSE(symm_collective, call, "NULL", INVALID_ARGUMENT, nullptr),
-      SYMM_REFUSE_NAMED(symm_collective, call, collective, "unknown", UNSUPPORTED, planned(w, 18)),
+      SYMM_REFUSE_NAMED(symm_collective, call, collective, "unknown", UNSUPPORTED, planned(w, 19)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT,
           planned(w, 0, w.too_many)),
       SYMM_REFUSE_NAMED(
@@ -465,7 +469,7 @@ const std::vector<Refusal>& refusals() {
           INVALID_ARGUMENT, 7),
       SYMM_REFUSE_NAMED(symm_get_pieces, destination_bytes, call.pieces[0].to, "less than a piece",
           INVALID_ARGUMENT, 7),
-      SYMM_REFUSE(symm_group_collective_stats, collective, "18", UNSUPPORTED, 18),
+      SYMM_REFUSE(symm_group_collective_stats, collective, "19", UNSUPPORTED, 19),
       SYMM_REFUSE(symm_group_collective_stats, collective, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "99", UNSUPPORTED, 99),
       SYMM_REFUSE(symm_group_algorithm_stats, algorithm, "-1", INVALID_ARGUMENT, -1),
@@ -679,6 +683,8 @@ const std::vector<Exemption>& exemptions() {
       {{"symm_send", "symm_recv"}, {"bytes"}, "any length may be meant"},
       {{"symm_recv"}, {"out_bytes"}, "may be NULL"},
       {{"symm_messages"}, {"out_lengths"}, "may be NULL"},
+      {{"symm_broadcast_bytes"}, {"recv", "recv_capacity"}, kNotLookedAt},
+      {{"symm_broadcast_bytes"}, {"out_bytes"}, "may be NULL"},
       {{"symm_ipc_collect"}, {"out"}, "may be NULL"},
   };
 

@@ -128,7 +128,7 @@ TEST_F(CudaControlPath, RefusesTheTreeOfMoreThanThreeRanks) {
       [](GroupConfig& config) { config.tree_order = true; });
 }
 
-TEST_F(CudaControlPath, RefusesScansAndBitsOfFloats) {
+TEST_F(CudaControlPath, RefusesScansBytesAndBitsOfFloats) {
   as_groups(2, [](int rank, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
     const auto run = [&](Collective collective, DType dtype, Op op) {
@@ -141,6 +141,15 @@ TEST_F(CudaControlPath, RefusesScansAndBitsOfFloats) {
           {std::string("collective: ") + collective_name(scan) + " is of groups on the host"},
           [&] { run(scan, DType::f32, Op::sum); });
     }
+    const auto broadcast_bytes = [&] {
+      CollectiveCall call =
+          call_of(Collective::broadcast_bytes, memory->pointer(rank), 0, DType::u8);
+      Pieces pieces;
+      call.pieces = &pieces;
+      run_collective(*group, call);
+    };
+    support::expect_failure(Status::unsupported,
+        {"collective: broadcast_bytes is of groups on the host"}, broadcast_bytes);
     support::expect_failure(Status::invalid_argument, {"op: band of f16"},
         [&] { run(Collective::allreduce, DType::f16, Op::band); });
     run(Collective::allreduce, DType::u16, Op::band);

@@ -198,6 +198,12 @@ inline void reduce_scatterv(Member& m) {
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
 }
 
+// The root is the last rank.
+inline void broadcast_bytes(Member& m) {
+  const symm::Span<const float> send(m.send.data(), kStaged);
+  m.group.broadcast_bytes(send, m.recv, m.size - 1);
+}
+
 // Blocks of all lengths go to a root, and from there to all ranks, through scratch.
 inline void gatherv_and_scatterv(Member& m) {
   std::vector<size_t> counts;
@@ -245,6 +251,7 @@ inline std::vector<Operation> make_operations() {
       {"reduce_scatterv_two_shot", reduce_scatterv},
       {"reduce_scatter_rows_staged", reduce_scatter_rows},
       {"gatherv_and_scatterv_staged", gatherv_and_scatterv},
+      {"broadcast_bytes_staged", broadcast_bytes},
       {"messages_left",
           [](Member& m) { round_the_ring(m, m.send.data(), m.recv.data(), sizeof(float)); }},
       {"messages_in_pieces",

@@ -117,6 +117,87 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
   });
 }
 
+// The bytes of each root go to ranks with room for them, in one round or in several, and from
+// symmetric or private memory. If a rank has too little room, all fail alike, and the group goes
+// on.
+void expect_bytes(int rank, const Group& group, const Block& block) {
+  const auto size = static_cast<int32_t>(group.size());
+  std::vector<std::byte> own(300'000);
+  for (size_t bytes : {size_t{0}, size_t{1}, size_t{100}, size_t{70'001}, size_t{300'000}}) {
+    for (int32_t root = 0; root < size; ++root) {
+      std::byte* const send = bytes % 2 == 0 ? block.at<std::byte>(rank) : own.data();
+      const auto value = static_cast<std::byte>(bytes % 97 + 3 * static_cast<size_t>(root) + 1);
+      std::fill_n(send, bytes, value);
+      std::vector<std::byte> got(bytes + 5, kUntouched);
+      const auto broadcast = [&](size_t capacity, size_t& out) {
+        return symm_broadcast_bytes(group.get(), rank == root ? send : nullptr, bytes,
+            rank == root ? nullptr : got.data(), capacity, root, nullptr, &out, nullptr);
+      };
+
+      size_t out = 7;
+      const int32_t small = (root + 1) % size;
+      if (size > 1 && bytes != 0) {
+        expect_failed(broadcast(rank == small ? bytes - 1 : got.size(), out),
+            SYMM_ERR_INVALID_ARGUMENT,
+            {"recv_capacity", std::to_string(bytes - 1) + " bytes",
+                "rank " + std::to_string(root) + " sends " + std::to_string(bytes)});
+        EXPECT_EQ(out, 7U);
+        EXPECT_EQ(got, std::vector<std::byte>(bytes + 5, kUntouched));
+      }
+
+      check(broadcast(rank == small ? bytes : got.size(), out));
+      EXPECT_EQ(out, bytes);
+      std::vector<std::byte> wanted(bytes, rank == root ? kUntouched : value);
+      wanted.resize(bytes + 5, kUntouched);
+      EXPECT_EQ(got, wanted) << bytes << " bytes of rank " << root;
+    }
+  }
+}
+
+void expect_bytes_of_all(int rank, const Group& group) {
+  const Block block = allocate(group, 300'000);
+  expect_bytes(rank, group, block);
+  group.barrier();
+}
+
+TEST(Pieces, BytesComeToRanksThatDoNotKnowHowManyThereAre) {
+  for (const int size : {1, 2, 3, 5}) {
+    as_threads(size, expect_bytes_of_all);
+  }
+}
+
+TEST_F(Multinode, HasBytesOfAnyLength) {
+  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
+  expect_on_all_layouts(expect_bytes_of_all);
+}
+
+TEST(Pieces, ARequestOfBytesHasTheirNumber) {
+  as_threads(2, [](int rank, const Group& group) {
+    std::vector<std::byte> data(100);
+    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+    const auto begin = [&](size_t capacity) {
+      symm_request_t* request = nullptr;
+      options.request = &request;
+      check(symm_broadcast_bytes(
+          group.get(), data.data(), 60, data.data(), capacity, 0, &options, nullptr, nullptr));
+      return request;
+    };
+
+    symm_request_t* const whole = begin(60);
+    symm_request_t* const cut = begin(59);
+    check(symm_request_wait(whole, nullptr));
+    symm_request_info_t info = SYMM_REQUEST_INFO_INIT;
+    check(symm_request_info(whole, &info));
+    EXPECT_EQ(info.value, 60U);
+    EXPECT_STREQ(info.call, "broadcast_bytes");
+    expect_failed(symm_request_wait(cut, nullptr), SYMM_ERR_INVALID_ARGUMENT,
+        {"recv_capacity", "59 bytes", "rank 0 sends 60"});
+    symm_request_release(whole);
+    symm_request_release(cut);
+    static_cast<void>(rank);
+  });
+}
+
 // Rank 2 sends 5 elements to the root, which expects 4, and names both.
 void expect_gatherv_to_disagree(int rank, const Group& group) {
   std::vector<int32_t> data(64);

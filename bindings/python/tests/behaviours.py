@@ -862,6 +862,13 @@ class Runner:
             self.displacements("send"),
         )
 
+    def do_broadcast_bytes(self) -> None:
+        count, capacity, root = self.integers("count", "capacity", "root")
+        send = self.operand("send", count, self.dtype())
+        recv = self.operand("recv", capacity, self.dtype())
+        came = self.group().broadcast_bytes(send, recv, root)
+        assert came == self.integer("expected", came), f"{came} bytes came"
+
     def do_gatherv(self) -> None:
         group, dtype, count = self.group(), self.dtype(), self.integer("count")
         root = self.integer("root", 0)

@@ -413,7 +413,8 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_EXSCAN = 14,
   SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = 15,
   SYMM_COLLECTIVE_GATHERV = 16,
-  SYMM_COLLECTIVE_SCATTERV = 17
+  SYMM_COLLECTIVE_SCATTERV = 17,
+  SYMM_COLLECTIVE_BROADCAST_BYTES = 18
 };
 
 /**
@@ -4398,6 +4399,44 @@ SYMM_API symm_status_t symm_scatterv(symm_group_t *group, const void *send,
                                      const symm_collective_options_t *options, void *stream);
 
 /**
+ * Send bytes of the root to all other ranks, which need not know how many there are.
+ * [collective] [stream] Since 0.2.
+ *
+ *     recv[i] = send_root[i]                     i < *out_bytes, on all ranks but the root
+ *
+ * If one rank has too little room, nothing is written to any recv, and the call fails alike on
+ * all ranks, whose messages name the length, the room and the rank. The group stays usable, so
+ * that all can make the call again with more room.
+ *
+ * With CUDA it is UNSUPPORTED: a call returns there before the length has come. Nor is it a
+ * call of symm_collective() or symm_batch(), which have no output.
+ *
+ * @param send            on the root send_bytes bytes; elsewhere it is not looked at, and may
+ *                        be NULL.
+ * @param send_bytes      on the root how many bytes there are, also 0; elsewhere it is not
+ *                        looked at.
+ * @param recv            recv_capacity bytes; on the root it is not looked at, and may be NULL.
+ * @param recv_capacity   bytes that recv has room for; on the root it is not looked at.
+ * @param root            rank whose bytes they are, 0 .. size-1.
+ * @param options         NULL means the defaults.
+ * @param[out] out_bytes  the number of bytes that the root sends; may be NULL.
+ * @param stream          NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  a rank has too little room, an operand is NULL, root is
+ *                                    out of range, or the options do not fit the call.
+ * @retval SYMM_ERR_UNSUPPORTED       the group is of GPUs, or the algorithm or another option
+ *                                    is not known.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_broadcast_bytes(symm_group_t *group, const void *send,
+                                            size_t send_bytes, void *recv, size_t recv_capacity,
+                                            int32_t root,
+                                            const symm_collective_options_t *options,
+                                            size_t *out_bytes, void *stream);
+
+/**
  * Gather matrices along the last dimension on every rank.
  * [collective] [stream] [capturable] Since 0.2.
  *
@@ -4565,7 +4604,8 @@ typedef struct {
  * @param options  NULL means the defaults.
  * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  as the collective would answer; or call.collective is
- *                                    negative, or a flag or a field of call does not fit it.
+ *                                    negative or that of broadcast_bytes, or a flag or a field
+ *                                    of call does not fit it.
  * @retval SYMM_ERR_UNSUPPORTED       as the collective would answer; or call.collective or a
  *                                    flag is not known.
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.

@@ -1663,6 +1663,21 @@ class Group : public Handle<symm_group_t> {
         of_send.at(), data.recv.data(), data.recv.size(), data.dtype, root);
   }
 
+  // The first bytes of recv = those of the root's send, on all ranks but the root, where recv may
+  // be empty; elsewhere send may. Returns the number of bytes. symm_broadcast_bytes().
+  template <class Send, class Recv>
+  size_t broadcast_bytes(const Send &send, Recv &&recv, int32_t root,
+                         const Options &options = {}) const {
+    const Span from(send);
+    const Span into(recv);
+    const auto c = detail::in_c(options);
+    size_t bytes = 0;
+    check(symm_broadcast_bytes(get(), from.data(), from.size_bytes(), into.data(),
+                               into.size_bytes(), root, &c, &bytes, options.stream),
+          "symm_broadcast_bytes");
+    return bytes;
+  }
+
   // Row by row, recv = all ranks' rows of send, one behind the other; from one row of recv to
   // the next are `recv_stride` elements. symm_allgather_rows().
   template <class Send, class Recv>

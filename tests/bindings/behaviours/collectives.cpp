@@ -259,6 +259,13 @@ void allreduce_rmsnorm(const Call<T>& call) {
   symm::allreduce_rmsnorm(call.group, from, hidden, norm);
 }
 
+template <class T>
+void broadcast_bytes(const Call<T>& call) {
+  const symm::Span into(call.recv(), call.line.size("capacity"));
+  const size_t came = call.group.broadcast_bytes(call.from(), into, call.root());
+  require(came, call.line.integer("expected", static_cast<int64_t>(came)), "the number of bytes");
+}
+
 // ---- from the line to the call
 
 template <class T>
@@ -273,6 +280,7 @@ void call_with(Runner& runner, const Line& line) {
       {"alltoallv", alltoallv<T>},
       {"alltoallv_device", alltoallv_device<T>},
       {"broadcast", broadcast<T>},
+      {"broadcast_bytes", broadcast_bytes<T>},
       {"exscan", exscan<T>},
       {"gather", gather<T>},
       {"gatherv", gatherv<T>},
@@ -401,6 +409,7 @@ const Verbs& verbs_of_collectives() {
       {"alltoallv_device", collective},
       {"batch", batch},
       {"broadcast", collective},
+      {"broadcast_bytes", collective},
       {"exscan", collective},
       {"gather", collective},
       {"gatherv", collective},

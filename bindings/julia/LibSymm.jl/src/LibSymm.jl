@@ -30,7 +30,7 @@ export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, batch, on_log
 export scan!, exscan!
 export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!
-export reduce_scatter_rows!, gatherv!, scatterv!
+export reduce_scatter_rows!, gatherv!, scatterv!, broadcast_bytes!
 export allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
 

@@ -369,6 +369,47 @@ function scatter!(to, from, group::Maker=group_of(to); root::Integer=0, keywords
     return collective(symm_scatter, group, from, to, count, eltype(to), root; keywords...)
 end
 
+"""
+    broadcast_bytes!(destination, source, group; root=0)
+
+The first bytes of `destination` receive those of the root's `source`, on all ranks but the root.
+`source` is read on the root only, `destination` is written on the others; the other one may be
+`nothing`. Returns the number of bytes, which other ranks need not know. If one rank has too little
+room, this fails on all ranks, nothing is written, and the group stays usable.
+"""
+function broadcast_bytes!(
+    to,
+    from,
+    group::Group=group_of(something(to, from));
+    root::Integer=0,
+    stream=nothing,
+    tag=nothing,
+    chosen...,
+)
+    am_root = group.rank == root
+    room(x) = x === nothing ? 0 : bytes(x)
+    text = tag_text(tag)
+    choice = Choice(; tag=text, chosen...)
+    on = stream_for(stream, group)
+    came = Ref{Csize_t}(0)
+    call = take_frame()
+    GC.@preserve call text finish(
+        call,
+        symm_broadcast_bytes(
+            group,
+            operand(am_root ? from : nothing),
+            am_root ? room(from) : 0,
+            operand(am_root ? nothing : to),
+            am_root ? 0 : room(to),
+            root,
+            collective_options(call, choice),
+            came,
+            on,
+        ),
+    )
+    return Int(came[])
+end
+
 # ---- blocks of lengths of their own
 
 """Counts or displacements for C; NULL for `nothing`."""

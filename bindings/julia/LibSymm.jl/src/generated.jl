@@ -153,6 +153,7 @@ const SYMM_COLLECTIVE_EXSCAN = symm_collective_t(14)
 const SYMM_COLLECTIVE_REDUCE_SCATTER_ROWS = symm_collective_t(15)
 const SYMM_COLLECTIVE_GATHERV = symm_collective_t(16)
 const SYMM_COLLECTIVE_SCATTERV = symm_collective_t(17)
+const SYMM_COLLECTIVE_BROADCAST_BYTES = symm_collective_t(18)
 
 """
 Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -2149,6 +2150,22 @@ Send a block of its own length of the root's operand to each rank. [collective] 
     dtype::symm_dtype_t,
     root::Int32,
     options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Send bytes of the root to all other ranks, which need not know how many there are.
+[collective] [stream]
+"""
+@waiting symm_broadcast_bytes(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    send_bytes::Csize_t,
+    recv::Ptr{Cvoid},
+    recv_capacity::Csize_t,
+    root::Int32,
+    options::Ptr{symm_collective_options_t},
+    out_bytes::Ptr{Csize_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 

@@ -642,6 +642,43 @@ class Collectives(Owned):
             cuda_stream,
         )
 
+    def broadcast_bytes(
+        self, send: Any, recv: Any, root: int = 0, **options: Unpack[CallOptions]
+    ) -> int:
+        """The first bytes of `recv` = those of the root's `send`, on all ranks but the root.
+
+        Ranks but the root need not know how many there are.
+
+        Args:
+            send: an array on the root; ignored on other ranks.
+            recv: an array; ignored on the root.
+            root: the rank whose bytes they are.
+            **options: algorithm, timeout, tag, max_blocks and order of `allreduce()`.
+
+        Returns:
+            The number of bytes.
+
+        Raises:
+            InvalidArgumentError: `recv` of a rank is too small. All ranks raise this, nothing is
+                written, and the group stays usable.
+        """
+        is_root = self.rank == root
+        name = "send" if is_root else "recv"
+        own, call_options, cuda_stream = self._begin_with(
+            send if is_root else recv, name, **options
+        )
+        nbytes = own.size * own.dtype.itemsize
+        return self._raw.symm_broadcast_bytes(
+            self._handle,
+            own.pointer if is_root else None,
+            nbytes if is_root else 0,
+            None if is_root else own.pointer,
+            0 if is_root else nbytes,
+            root,
+            call_options,
+            cuda_stream,
+        )
+
     def allgather_rows(
         self,
         send: Any,
@@ -1314,6 +1351,9 @@ class _Noted:
         _, send, counts, places, recv, code, op, options, _ = given
         lists = (counts, places, None, None)
         self._note(Collective.REDUCE_SCATTERV, send, recv, 0, code, options, op=op, lists=lists)
+
+    def symm_broadcast_bytes(self, *_: Any) -> int:
+        raise TypeError("broadcast_bytes: has a result, and is not a call of a batch")
 
     def symm_gatherv(self, *given: Any) -> None:
         _, send, count, recv, counts, places, code, root, options, _ = given

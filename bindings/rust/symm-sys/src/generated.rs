@@ -186,6 +186,8 @@ enums! {
         Gatherv = SYMM_COLLECTIVE_GATHERV = 16,
         /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
         Scatterv = SYMM_COLLECTIVE_SCATTERV = 17,
+        /// symm_allreduce_rmsnorm() of fused.h. \[experimental\]
+        BroadcastBytes = SYMM_COLLECTIVE_BROADCAST_BYTES = 18,
     }
 
     /// Algorithm of a collective. All algorithms give the same bits, with two exceptions. By
@@ -2122,6 +2124,20 @@ functions! {
         dtype: symm_dtype_t,
         root: i32,
         options: *const symm_collective_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Send bytes of the root to all other ranks, which need not know how many there are.
+    /// \[collective\] \[stream\]
+    pub fn symm_broadcast_bytes(
+        group: *mut symm_group_t,
+        send: *const c_void,
+        send_bytes: usize,
+        recv: *mut c_void,
+        recv_capacity: usize,
+        root: i32,
+        options: *const symm_collective_options_t,
+        out_bytes: *mut usize,
         stream: *mut c_void,
     ) -> symm_status_t;
 

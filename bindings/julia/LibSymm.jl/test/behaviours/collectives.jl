@@ -167,6 +167,14 @@ function run_reduce_scatterv(r)
     )
 end
 
+function run_broadcast_bytes(r)
+    T = element_type(r)
+    send = Span{T}(address(r, "send"), number(r, "count"))
+    recv = Span{T}(address(r, "recv"), number(r, "capacity"))
+    came = broadcast_bytes!(recv, send, group(r); root=number(r, "root"))
+    return expect_count(r, came)
+end
+
 function run_gatherv(r)
     T = element_type(r)
     of_recv = blocks(r, "recv")

@@ -34,6 +34,7 @@ pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         "reduce_scatter_rows" => reduce_scatter_rows::<T>(r, line),
         "gatherv" => gatherv::<T>(r, line),
         "scatterv" => scatterv::<T>(r, line),
+        "broadcast_bytes" => broadcast_bytes::<T>(r, line),
         "allreduce_rmsnorm" => allreduce_rmsnorm::<T>(r, line),
         verb => panic!("unknown verb {verb}"),
     }
@@ -211,6 +212,14 @@ fn reduce_scatterv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
     let (send, mut recv) = operands::<T>(r, line, blocks.end(), of_send.counts[r.rank]);
     r.group(line)
         .reduce_scatterv(&send, blocks, &mut recv, line.op())
+}
+
+fn broadcast_bytes<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let (send, mut recv) = operands::<T>(r, line, line.get("count"), line.get("capacity"));
+    let root = line.get_or("root", 0);
+    let came = r.group(line).broadcast_bytes(&send, &mut recv, root)?;
+    line.expect("expected", came);
+    Ok(())
 }
 
 fn gatherv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Collectives whose blocks have lengths of their own, gather and scatter, and all-gather by rows.
 
+use crate::buffer::bytes;
 use crate::convert::index;
 use crate::error::{Error, Result, acting};
 use crate::operand::{Operand, Source, Target, TargetOf};
@@ -309,6 +310,37 @@ impl Group {
                 self.stream.as_raw(),
             )
         })
+    }
+
+    /// The first bytes of `recv` = those of `send` of the root, on all ranks but the root; `recv`
+    /// of the root and `send` of other ranks are not looked at, and may be empty. Returns the
+    /// number of bytes, which other ranks need not know. Errors: `InvalidArgument` on all ranks if
+    /// `recv` of one of them is too small; nothing is written then, and the group stays usable.
+    pub fn broadcast_bytes<S: Source + ?Sized, R: Target + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        root: usize,
+    ) -> Result<usize> {
+        let (send, recv) = self.both(send, recv)?;
+        let sent = bytes::<S::Element>(send.len())?;
+        let capacity = bytes::<R::Element>(recv.len())?;
+        let mut came = 0;
+        // SAFETY: the operands have so many bytes.
+        self.issue(0, |api, o| unsafe {
+            api.symm_broadcast_bytes(
+                self.as_raw(),
+                send.pointer(),
+                sent,
+                recv.pointer(),
+                capacity,
+                index(root),
+                o,
+                &raw mut came,
+                self.stream.as_raw(),
+            )
+        })?;
+        Ok(came)
     }
 
     /// Block r of `recv` = rank r's block for this rank.
