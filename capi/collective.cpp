@@ -248,12 +248,6 @@ CollectiveCall described(
   require_with_flag(on_device, given.send_capacity, "send_capacity", "SYMM_CALL_DEVICE_COUNTS");
   require_with_flag(on_device, given.recv_capacity, "recv_capacity", "SYMM_CALL_DEVICE_COUNTS");
 
-  if (collective == Collective::broadcast_bytes) {
-    throw Error(Status::invalid_argument,
-        "call.collective: SYMM_COLLECTIVE_BROADCAST_BYTES has an output, which "
-        "symm_broadcast_bytes() alone returns");
-  }
-
   CollectiveCall call(
       collective, given.send, given.recv, given.count, dtype, stream, given.op, given.root);
   const CollectiveTraits what = traits(collective);
@@ -283,8 +277,13 @@ CollectiveCall described(
 }
 
 // Throws if a call that is to be made, and not only planned, lacks fields that a plan
-// does not need.
+// does not need, or has an output.
 void require_all_of(const CollectiveCall& call, const symm_collective_call_t& given) {
+  if (call.collective == Collective::broadcast_bytes) {
+    throw Error(Status::invalid_argument,
+        "call.collective: SYMM_COLLECTIVE_BROADCAST_BYTES has an output, which "
+        "symm_broadcast_bytes() alone returns");
+  }
   if (call.collective == Collective::allreduce_rmsnorm && given.fused == nullptr) {
     throw Error(Status::invalid_argument, "fused: is NULL");
   }

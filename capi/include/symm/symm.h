@@ -4530,7 +4530,7 @@ typedef struct {
   /**
    * Count argument of the collective: row_count of an all-gather or reduce-scatter of rows,
    * hidden of an all-reduce with RMSNorm, send_count or recv_count of a gather or scatter with
-   * counts.
+   * counts, send_bytes or recv_capacity of a broadcast of bytes that is planned.
    */
   size_t count;
   /** 0: SYMM_DTYPE_F32. */

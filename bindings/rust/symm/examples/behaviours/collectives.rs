@@ -341,9 +341,8 @@ fn note<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         note_widened::<bf16>(r, line, &mut batch)
     } else {
         match line.verb {
-            "allgatherv" | "reduce_scatterv" | "alltoallv" | "alltoallv_device" => {
-                note_blocks::<T>(r, line, &mut batch)
-            }
+            "allgatherv" | "reduce_scatterv" | "alltoallv" | "alltoallv_device" | "gatherv"
+            | "scatterv" => note_blocks::<T>(r, line, &mut batch),
             "allreduce_rmsnorm" => note_rmsnorm::<T>(r, line, &mut batch),
             _ => note_plain::<T>(r, line, &mut batch),
         }
