@@ -307,7 +307,9 @@ TEST(Batch, IsRefusedAsAWholeAndNamesTheCall) {
     expect("calls[1]: fused: is NULL", invalid,
         [](BatchCalls& calls) { calls[1].collective = SYMM_COLLECTIVE_ALLREDUCE_RMSNORM; });
     const auto tag = tagged("a tag");
-    expect("calls[3]: options: timeout_ms, failure and tag are those of the batch, and 0 here",
+    expect(
+        "calls[3]: options: timeout_ms, failure, tag and request are those of the batch, and 0 "
+        "here",
         invalid, [&](BatchCalls& calls) { calls[3].options = tag; });
     const auto impossible = forced(SYMM_ALGORITHM_COPY_ENGINE);
     BatchCalls calls = good;
