@@ -12,6 +12,7 @@
 #include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/text.hpp"
+#include "kernels/tree_order.hpp"
 #include "kernels/types.hpp"
 
 namespace symm {
@@ -131,13 +132,11 @@ std::string text_of_place(const CallSignature& call) {
 }
 }  // namespace
 
-// The first three ranks of a tree are combined in their order.
 void CallSignature::set_order(Order wanted, int ranks) noexcept {
-  constexpr int kInOrder = 3;
   order = Order::ranks;
   const CollectiveTraits what = traits(collective);
   if (wanted == Order::ranks || !what.has_op || what.of_prefix) return;
-  const bool differs = is_float(dtype) && op != Op::min && op != Op::max && ranks > kInOrder;
+  const bool differs = is_float(dtype) && op != Op::min && op != Op::max && ranks > kRanksInOrder;
   if (wanted == Order::any || differs) order = wanted;
 }
 

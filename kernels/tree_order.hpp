@@ -12,6 +12,9 @@
 #include <bit>
 
 namespace symm {
+// The tree of so few ranks is their order.
+inline constexpr int kRanksInOrder = 3;
+
 constexpr int merges_after(int i) noexcept { return std::countr_one(static_cast<unsigned>(i)); }
 
 // Before value i as many wait as `i` has bits that are 1.

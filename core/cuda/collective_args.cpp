@@ -46,6 +46,7 @@ CollectiveArgsOf<kRanks> collective_args(const DeviceGroup& group, const Collect
   args.dtype = static_cast<int32_t>(call.dtype);
   args.op = static_cast<int32_t>(call.op);
   args.root = call.root;
+  args.in_tree = call.order == Order::tree ? 1 : 0;
   args.detail = call.packed();
   args.count = call.count;
   return args;

@@ -77,12 +77,6 @@ void Group::require_usable() const {
   if (!hears_all()) await_heartbeats();
 }
 
-void Group::require_tree_order(const char* asked) const {
-  if (size_ <= 3 || backend_->kind() == BackendKind::host) return;
-  throw Error(Status::unsupported,
-      format("%s, but with CUDA more than 3 ranks are combined in their own order only", asked));
-}
-
 void Group::require_rank(const char* argument, int rank) const {
   if (rank < 0 || rank >= size_) {
     refuse_argument(argument, format("%d is not in 0 .. %d", rank, size_ - 1));
@@ -684,9 +678,6 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
     refuse_unknown("options.algorithm", static_cast<int>(call.algorithm));
   }
   if (row.traits.has_root()) group.require_rank("root", call.root);
-  if (call.order == Order::tree && !group.config().tree_order) {
-    group.require_tree_order("options.order: SYMM_ORDER_TREE");
-  }
   if (call.scaling) check_scaling(call, row);
 }
 }  // namespace

@@ -126,7 +126,6 @@ GroupConfig completed(GroupConfig config) {
   if (!config.any_order && !config.rank_order && !config.tree_order) {
     config.any_order = order == "any";
     config.tree_order = order == "tree";
-    config.tree_by_environment = config.tree_order;
   }
   symm::number("SYMM_SPIN");  // refused before ranks meet, and not on the way
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
@@ -339,11 +338,6 @@ Offer Group::prepare_transport(bool inherits_backend, Deadline deadline) {
         format("%s.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's "
                "scratch after a call",
             inherits_backend ? "options" : "config"));
-  }
-  if (config_.tree_order) {
-    const char* const flag = inherits_backend ? "options.flags: SYMM_GROUP_TREE_ORDER"
-                                              : "config.flags: SYMM_GROUP_TREE_ORDER";
-    require_tree_order(config_.tree_by_environment ? "SYMM_ORDER is tree" : flag);
   }
   TransportContext context = transport_context(deadline);
   transport_ = machines_.count > 1 ? multinode::open(*backend_, std::move(context))

@@ -40,7 +40,6 @@ struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
   BackendKind backend = BackendKind::automatic;
   int device = -1;
   bool shared_scratch = false;
-  bool tree_by_environment = false;  // SYMM_ORDER has set tree_order
   std::string bootstrap;
   const StoreCallbacks* callbacks = nullptr;
   uint64_t create_timeout_ms = 0;  // 0, also in timeout_ms: from the environment, or the default
@@ -157,8 +156,6 @@ class Group : public std::enable_shared_from_this<Group> {
   // Throws if the group was revoked or finalized. Every call that does work begins with it.
   void require_usable() const;
   void require_rank(const char* argument, int rank) const;
-  // Throws Error(unsupported) if ranks cannot be combined in tree order; `asked` says what asks.
-  void require_tree_order(const char* asked) const;
   // Throws unless the ranks are distinct, and this one is among them.
   void require_ranks(std::span<const int32_t> ranks) const;
   static void require_channel(int channel, int channels);

@@ -1,5 +1,6 @@
 // Collectives of devices on several machines. NCCL moves what is only moved, since it knows the
-// paths between machines and within them. Sums in rank order go one of three ways:
+// paths between machines and within them. Sums in rank order go one of three ways, and those in
+// tree order one of the first two:
 // - one shot: all ranks' operands come to every rank, which combines them. For few
 //   bytes, and for what the other ways leave over;
 // - two shots: each rank gets a slice of every rank's operand and combines the slices; then the
@@ -127,6 +128,8 @@ std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) c
   if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call)) {
     return "between GPUs does sums, means and products of floats by all-reduce";
   }
+  if (call.order == Order::tree)
+    return "between GPUs adds in the order of the ranks, not in a tree";
   const bool possible = in_line_ && local_.size() > 1;
   return possible ? "" : "needs machines of equally many ranks, two or more, that are consecutive";
 }
@@ -176,6 +179,7 @@ void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) cons
       return;
     case Algorithm::hierarchical:
       if (!is_reduced_for_all(call)) refuse("between GPUs does all-reduce and reduce-scatter");
+      if (call.order == Order::tree) refuse("between GPUs adds in an order of its own");
       if (!reduces_by_machines(call) && !nccl_reduces(call)) {
         refuse(
             "here is what NCCL adds: no 8-bit floats, i16, u16, bool, means or bits of integers");
@@ -202,10 +206,13 @@ const char* DeviceMultinodeTransport::how(const CollectiveCall& call, Algorithm 
     return "sums that are not rounded go from machine to machine in rank order, and results back";
   }
   if (!traits(call.collective).has_op) return "NCCL moves what each rank needs";
+  const bool in_tree = call.order == Order::tree;
   if (algorithm == Algorithm::one_shot) {
-    return "all operands go to all ranks, which combine them in rank order";
+    return in_tree ? "all operands go to all ranks, which combine them in tree order"
+                   : "all operands go to all ranks, which combine them in rank order";
   }
-  return "each rank combines a slice of all operands in rank order, and sends the result";
+  return in_tree ? "each rank combines a slice of all operands in tree order, and sends the result"
+                 : "each rank combines a slice of all operands in rank order, and sends the result";
 }
 
 // ---- calls

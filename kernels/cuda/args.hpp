@@ -538,6 +538,8 @@ struct CollectiveArgsOf {
   int32_t spares_root;
   // 1: recv is private memory, and results are brought there from scratch.
   int32_t copies_out;
+  // 1: floats are combined in tree order.
+  int32_t in_tree;
   // For multimem kernels: addresses by which all ranks' operands are reached; recv's for two
   // shots only.
   uint64_t send_multicast;
@@ -575,8 +577,9 @@ struct RmsNormArgsOf {
 using RmsNormArgs = RmsNormArgsOf<kRoom>;
 static_assert(sizeof(RmsNormArgs) <= 4096, "what a kernel's arguments may be");
 
-// Operands are combined in their order. Sums of floats may start from those of the ranks before
-// them, or be left for others to go on from. An average is that of call.comm.size ranks.
+// Operands are combined in their order or as a tree. In their order sums of floats may start from
+// those of the ranks before them, or be left for others to go on from. An average is that of
+// call.comm.size ranks.
 template <int kRanks>
 struct CombineArgsOf {
   CollectiveArgsOf<kRanks> call;

@@ -1,13 +1,14 @@
 // The arithmetic of the collectives on packs, with the bits of the host kernels: operands are
-// combined in rank order, small floats in f32 and rounded once to nearest even. The frequent
-// cases (sums of f32, f16 and bf16) are inlined and unrolled; everything else goes through one
-// function that is compiled once a file.
+// combined in rank order or in tree order, small floats in f32 and rounded once to nearest even.
+// The frequent cases (sums of f32, f16 and bf16) are inlined and unrolled; everything else goes
+// through one function for each order that is compiled once a file.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "kernels/cuda/memory.cuh"
+#include "kernels/tree_order.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
@@ -175,26 +176,54 @@ struct Elements {
   };
 };
 
-// Combines the operands of kRanks ranks, unrolled, so that they stay in registers; or, if that is
-// 0, of `ranks` ranks in memory, in a loop.
+// The ranks of the left part of a tree of kRanks.
+template <int kRanks>
+inline constexpr int kLeftOf = subtree_at(0, kRanks - 1);
+
+// The tree of element `i` of the operands of kRanks ranks.
 template <class Type, class Operation, int kRanks>
-__device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool average) {
+__device__ __forceinline__ typename Type::Wide tree_of(const uint4* operands, int i) {
+  if constexpr (kRanks == 1) {
+    Elements<Type> in;
+    in.pack = operands[0];
+    return Type::read(in.at[i]);
+  } else {
+    constexpr int kLeft = kLeftOf<kRanks>;
+    return Operation::combine(tree_of<Type, Operation, kLeft>(operands, i),
+        tree_of<Type, Operation, kRanks - kLeft>(operands + kLeft, i));
+  }
+}
+
+// Combines the operands of kRanks ranks, unrolled, so that they stay in registers; or, if that is
+// 0, of `ranks` ranks in memory, in a loop and in rank order.
+template <class Type, class Operation, int kRanks>
+__device__ __forceinline__ uint4 combine(
+    const uint4* operands, int ranks, bool average, bool in_tree = false) {
   using W = typename Type::Wide;
   constexpr int kCount = Elements<Type>::kCount;
+  constexpr bool kMayBeInTree = kRanks > kRanksInOrder;
   W sum[kCount];
-  Elements<Type> in;
-  in.pack = operands[0];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    sum[i] = Type::read(in.at[i]);
-  }
 
-#pragma unroll(kRanks == 0 ? 1 : kRanks)
-  for (int r = 1; r < (kRanks == 0 ? ranks : kRanks); ++r) {
-    in.pack = operands[r];
+  if (kMayBeInTree && in_tree) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
+      sum[i] = tree_of<Type, Operation, kMayBeInTree ? kRanks : 1>(operands, i);
+    }
+  } else {
+    Elements<Type> in;
+    in.pack = operands[0];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      sum[i] = Type::read(in.at[i]);
+    }
+
+#pragma unroll(kRanks == 0 ? 1 : kRanks)
+    for (int r = 1; r < (kRanks == 0 ? ranks : kRanks); ++r) {
+      in.pack = operands[r];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
+      }
     }
   }
 
@@ -309,8 +338,145 @@ static __device__ __forceinline__ uint4 combine_bits(const uint4* operands, int 
   return all;
 }
 
-static __device__ __noinline__ uint4 combine_any(
+// The tree of sums of any number of operands in memory, as a tree of trees of up to kFew, of which
+// the last may be smaller. It takes few elements at a time, for its registers.
+template <class Type>
+struct SumInTree {
+  using Element = typename Type::Element;
+  using W = typename Type::Wide;
+  static constexpr int kBytes = sizeof(Element) < 4 ? 4 : sizeof(Element);
+  static constexpr int kCount = kBytes / static_cast<int>(sizeof(Element));
+  static constexpr int kFew = 8;
+  static constexpr int kMost = (kRoom + kFew - 1) / kFew;
+
+  struct Part {
+    W at[kCount];
+  };
+
+  // Part number `number` of an operand.
+  static __device__ __forceinline__ Part read(const uint4& operand, int number) {
+    struct alignas(kBytes) Packed {
+      Element at[kCount];
+    };
+    const auto in = reinterpret_cast<const Packed*>(&operand)[number];
+    Part part;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      part.at[i] = Type::read(in.at[i]);
+    }
+    return part;
+  }
+
+  static __device__ __forceinline__ Part add(Part left, const Part& right) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      left.at[i] = Sum::combine(left.at[i], right.at[i]);
+    }
+    return left;
+  }
+
+  // The tree of up to four operands.
+  static __device__ __forceinline__ Part small(const uint4* operands, int ranks, int number) {
+    Part all = read(operands[0], number);
+    if (ranks > 1) all = add(all, read(operands[1], number));
+    if (ranks > 2) {
+      Part right = read(operands[2], number);
+      if (ranks > 3) right = add(right, read(operands[3], number));
+      all = add(all, right);
+    }
+    return all;
+  }
+
+  static __device__ __forceinline__ Part tree(const uint4* operands, int ranks, int number) {
+    constexpr int kHalf = kFew / 2;
+    Part waiting[kMost];
+    int depth = 0;
+#pragma unroll 1
+    for (int few = 0;; ++few) {
+      const int first = few * kFew;
+      Part all{};
+#pragma unroll 1
+      for (int from = first; from < first + kFew && from < ranks; from += kHalf) {
+        const Part half = small(operands + from, ranks - from, number);
+        all = from == first ? half : add(all, half);
+      }
+
+      // As often as merges_after() says, or with all that wait.
+      const bool is_last = first + kFew >= ranks;
+#pragma unroll 1
+      for (int bits = few; depth > 0 && (is_last || (bits & 1) != 0); bits /= 2) {
+        all = add(waiting[--depth], all);
+      }
+      if (is_last) return all;
+      waiting[depth++] = all;
+    }
+  }
+
+  static __device__ __noinline__ uint4 run(const uint4* operands, int ranks, bool average) {
+    uint4 out;
+#pragma unroll 1
+    for (int number = 0; number < static_cast<int>(kPack) / kBytes; ++number) {
+      const Part all = tree(operands, ranks, number);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        reinterpret_cast<Element*>(&out)[number * kCount + i] =
+            Type::write(average ? over(all.at[i], ranks) : all.at[i]);
+      }
+    }
+    return out;
+  }
+};
+
+// The tree of products, one element at a time: it is rare.
+template <class Type>
+__device__ __forceinline__ uint4 product_in_tree(const uint4* operands, int ranks) {
+  using Element = typename Type::Element;
+  uint4 out;
+#pragma unroll 1
+  for (int i = 0; i < Elements<Type>::kCount; ++i) {
+    typename Type::Wide waiting[kMostWaiting];
+    int depth = 0;
+#pragma unroll 1
+    for (int r = 0;; ++r) {
+      auto all = Type::read(reinterpret_cast<const Element*>(operands + r)[i]);
+      const bool is_last = r + 1 >= ranks;
+#pragma unroll 1
+      for (int bits = r; depth > 0 && (is_last || (bits & 1) != 0); bits /= 2) {
+        all = ProductOf<Type>::Is::combine(waiting[--depth], all);
+      }
+      if (is_last) {
+        reinterpret_cast<Element*>(&out)[i] = Type::write(all);
+        break;
+      }
+      waiting[depth++] = all;
+    }
+  }
+  return out;
+}
+
+template <class Type>
+__device__ __forceinline__ uint4 combine_floats_in_tree(const uint4* operands, int ranks, Op op) {
+  if (op == Op::prod) return product_in_tree<Type>(operands, ranks);
+  return SumInTree<Type>::run(operands, ranks, op == Op::avg);
+}
+
+// A function of its own, so that rank order keeps its registers.
+static __device__ __noinline__ uint4 combine_any_in_tree(
     const uint4* operands, int ranks, DType dtype, Op op) {
+  switch (dtype) {
+    case DType::f16: return combine_floats_in_tree<F16>(operands, ranks, op);
+    case DType::f32: return combine_floats_in_tree<NativeElement<float>>(operands, ranks, op);
+    case DType::f64: return combine_floats_in_tree<NativeElement<double>>(operands, ranks, op);
+    case DType::bf16: return combine_floats_in_tree<Bf16>(operands, ranks, op);
+    case DType::f8e4m3: return combine_floats_in_tree<F8e4m3>(operands, ranks, op);
+    case DType::f8e5m2: return combine_floats_in_tree<F8e5m2>(operands, ranks, op);
+    default: return operands[0];  // CallSignature::set_order() leaves integers in rank order
+  }
+}
+
+static __device__ __noinline__ uint4 combine_any(
+    const uint4* operands, int ranks, DType dtype, Op op, bool in_tree) {
+  if (in_tree) return combine_any_in_tree(operands, ranks, dtype, op);
   if (is_bitwise(op)) return combine_bits(operands, ranks, op);
   switch (dtype) {
     case DType::i8: return combine_any_op<NativeElement<int8_t>>(operands, ranks, op);
@@ -336,6 +502,27 @@ static __device__ __noinline__ uint4 combine_any(
   return operands[0];
 }
 
+// Combines the operands of at most kRanks ranks.
+template <int kRanks>
+__device__ __forceinline__ uint4 combine_any(
+    const uint4* operands, int ranks, const CollectiveArgs& args) {
+  return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op),
+      kRanks > kRanksInOrder && args.in_tree != 0);
+}
+
+// All operands 0 .. ranks-1, which load(rank) loads, in memory.
+struct InMemory {
+  uint4 operand[kRoom];
+
+  template <class Load>
+  __device__ __forceinline__ InMemory(const Load& load, int ranks) {
+#pragma unroll 1
+    for (int r = 0; r < ranks; ++r) {
+      operand[r] = load(r);
+    }
+  }
+};
+
 // Kernels are instantiated with one of these: SumOrAverage for an exact number of ranks, Any
 // for a largest number of ranks.
 template <class Type>
@@ -348,13 +535,19 @@ struct SumOrAverage {
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(
       const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
-    return combine<Type, Sum, kRanks>(operands, ranks, static_cast<Op>(args.op) == Op::avg);
+    return combine<Type, Sum, kRanks>(
+        operands, ranks, static_cast<Op>(args.op) == Op::avg, args.in_tree != 0);
   }
 
+  // Registers would hold what waits in a tree only at the cost of rank order.
   template <class Load>
   static __device__ __forceinline__ uint4 run_loaded(
       const Load& load, int ranks, const CollectiveArgs& args) {
-    return combine_loaded<Type, Sum>(load, ranks, static_cast<Op>(args.op) == Op::avg);
+    const bool average = static_cast<Op>(args.op) == Op::avg;
+    if (args.in_tree != 0) {
+      return SumInTree<Type>::run(InMemory(load, ranks).operand, ranks, average);
+    }
+    return combine_loaded<Type, Sum>(load, ranks, average);
   }
 };
 
@@ -367,18 +560,13 @@ struct Any {
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(
       const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
-    return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
+    return combine_any<kRanks>(operands, ranks, args);
   }
 
   template <class Load>
   static __device__ __forceinline__ uint4 run_loaded(
       const Load& load, int ranks, const CollectiveArgs& args) {
-    uint4 operands[kRoom];
-#pragma unroll 1
-    for (int r = 0; r < ranks; ++r) {
-      operands[r] = load(r);
-    }
-    return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
+    return combine_any<kRoom>(InMemory(load, ranks).operand, ranks, args);
   }
 };
 }  // namespace symm::cuda

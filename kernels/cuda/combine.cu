@@ -1,6 +1,6 @@
 // Work on what has come from other machines, by whatever carries it between them: operands, which
-// may also lie mapped on this rank's own machine, are combined in rank order; pieces are brought
-// to slots and from them; and the calls of all ranks are compared.
+// may also lie mapped on this rank's own machine, are combined in the order of the call; pieces are
+// brought to slots and from them; and the calls of all ranks are compared.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pieces.cuh"
 

@@ -4,8 +4,8 @@
 //
 // A rank sends its operand to its four neighbours, which are the rest of its quad and its partner.
 // When its partner's operand has come, it relays that to the rest of its quad. After these two hops
-// every rank has all operands, and combines them in rank order as every other algorithm does. A
-// link carries two operands each way within a quad, and one across.
+// every rank has all operands, and combines them in the order of the call as every other algorithm
+// does. A link carries two operands each way within a quad, and one across.
 //
 // Every operand goes into the slot of the rank that it is of, whoever sends it. So the slots are
 // those of the LL kernels, which may be launched before and after this one. In a call each cell has
@@ -108,8 +108,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       if (r == me) v[r] = own;
       if (r == partner) v[r] = relayed[0];
     }
-    store_pack(recv, unit, q,
-        combine_any(v, kCubeMeshRanks, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
+    store_pack(recv, unit, q, combine_any<kCubeMeshRanks>(v, kCubeMeshRanks, args));
   }
   end_epoch(comm, epoch);
 }

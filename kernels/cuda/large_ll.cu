@@ -133,8 +133,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
     if constexpr (kReduces) {
       operands[me] = own;
-      store_pack(recv, unit, q,
-          combine_any(operands, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
+      store_pack(recv, unit, q, combine_any<kRoom>(operands, n, args));
     } else if (has_own) {
       store_pack(recv + static_cast<uint64_t>(me) * block, unit, q, own);
     }

@@ -105,8 +105,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     }
 
     if constexpr (kReduces) {
-      store_pack(recv, unit, q,
-          combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
+      store_pack(recv, unit, q, combine_any<kRanks>(v, n, args));
     } else {
       const uint32_t got = from | (has_own ? 1U << me : 0);
       const uint32_t block = rooted ? 0 : unit;

@@ -123,8 +123,9 @@ bool sums_by_multimem(const PlanInput& input, std::string* why) {
       input.collective == Collective::allreduce && input.op == Op::sum &&
       (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
   return answer(does, why, "does the sum of f32, f16 and bf16 by allreduce, not ",
-      op_name(input.op), " of ", dtype_name(input.dtype), " by ",
-      collective_name(input.collective));
+             op_name(input.op), " of ", dtype_name(input.dtype), " by ",
+             collective_name(input.collective)) &&
+         answer(input.order != Order::tree, why, "adds in the switch, not in tree order");
 }
 
 bool reduces_on_mesh(const PlanInput& input, std::string* why) {

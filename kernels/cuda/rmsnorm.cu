@@ -194,7 +194,7 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
         if (r == me || kRanks == 1) v[r] = sendable(mine);
       }
 
-      kept[i].pack = combine<Type, Sum, kRanks>(v, kRanks, false);
+      kept[i].pack = combine<Type, Sum, kRanks>(v, kRanks, false, args.call.in_tree != 0);
       if constexpr (kRanks > 1) free_cells<kRanks>(me, others, slots, slot, row * row_packs + q);
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {

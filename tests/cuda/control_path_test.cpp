@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -93,39 +94,78 @@ TEST_F(CudaControlPath, ABatchIsLaunchedAsAWholeOrNotAtAll) {
       launched(), (std::map<std::string, int>{{"symm_barrier", 4}, {"symm_one_shot_bf16_2", 6}}));
 }
 
-// Kernels combine ranks one after the other, which up to three ranks is the tree, too.
-TEST_F(CudaControlPath, RefusesTheTreeOfMoreThanThreeRanks) {
+// Calls of every kernel that combines, in a group of these ranks, of which the largest ones go by
+// the pipeline.
+void run_reductions(int ranks, bool in_tree) {
+  as_groups(
+      ranks,
+      [](int rank, const auto& group) {
+        constexpr size_t kMost = 16 << 20;
+        const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 2 * kMost), 0);
+        const auto run = [&](Collective collective, DType dtype, Op op, size_t bytes) {
+          const size_t parts = traits(collective).send_per_rank ? group->size() : 1;
+          CollectiveCall call =
+              call_of(collective, memory->pointer(rank), bytes / parts / size_of(dtype), dtype);
+          call.recv = memory->pointer(rank) + kMost;
+          call.op = op;
+          call.set_order(group->order(), group->size());
+          run_collective(*group, call);
+        };
+        for (const Collective collective :
+            {Collective::allreduce, Collective::reduce_scatter, Collective::reduce}) {
+          for (const size_t bytes : {size_t{512}, size_t{400'000}, kMost}) {
+            run(collective, DType::bf16, Op::sum, bytes);
+            run(collective, DType::f64, Op::prod, bytes);
+          }
+        }
+      },
+      [in_tree](GroupConfig& config) {
+        config.tree_order = in_tree;
+        config.overlapping_devices = true;
+      });
+}
+
+TEST_F(CudaControlPath, KernelsGetTheOrderOfTheCall) {
+  for (const int ranks : {3, 4, 8}) {
+    for (const bool in_tree : {false, true}) {
+      fake_cuda::launches();
+      run_reductions(ranks, in_tree);
+      std::set<std::string> kernels;
+      for (const fake_cuda::Launch& launch : fake_cuda::launches()) {
+        if (launch.kernel == "symm_barrier") continue;
+        kernels.insert(launch.kernel);
+        // The tree of three ranks is their order.
+        EXPECT_EQ(launch.in_tree, in_tree && ranks > 3) << launch.kernel;
+      }
+      EXPECT_GE(kernels.size(), 6U);
+    }
+  }
+}
+
+// Minima and integers have one order only, and a call may have an order of its own.
+TEST_F(CudaControlPath, OnlyFloatsAreCombinedAsATree) {
   as_groups(4, [](int rank, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
-    const auto run = [&](DType dtype) {
+    const auto run = [&](DType dtype, Op op, Order order, bool expected) {
       CollectiveCall call = call_of(Collective::allreduce, memory->pointer(rank), 100, dtype);
-      call.set_order(Order::tree, group->size());
+      call.op = op;
+      call.set_order(order, group->size());
+      EXPECT_EQ(call.order == Order::tree, expected);
       run_collective(*group, call);
     };
-    support::expect_failure(Status::unsupported,
-        {"options.order: SYMM_ORDER_TREE, but with CUDA more than 3 ranks are combined in their"},
-        [&] { run(DType::bf16); });
-    run(DType::i32);
-    support::expect_failure(Status::unsupported, {"options.flags: SYMM_GROUP_TREE_ORDER, but"},
-        [&] { group->split(0, 0, {.flags = SYMM_GROUP_TREE_ORDER}); });
+    run(DType::i32, Op::sum, Order::tree, false);
+    run(DType::f32, Op::max, Order::tree, false);
+    run(DType::f32, Op::sum, Order::ranks, false);
+    run(DType::f32, Op::avg, Order::tree, true);
+
+    CollectiveCall call = call_of(Collective::allreduce, memory->pointer(rank), 100, DType::f32);
+    call.set_order(Order::tree, group->size());
+    call.algorithm = Algorithm::multimem_one_shot;
+    support::expect_failure(Status::invalid_argument,
+        {"options.algorithm: algorithm multimem_one_shot adds in the switch, not in tree order"},
+        [&] { run_collective(*group, call); });
+    group->barrier({}, 0, 0, nullptr);
   });
-  setenv("SYMM_ORDER", "tree", 1);
-  const std::string name = unique();
-  support::as_threads(4, [&](int rank) {
-    support::expect_failure(Status::unsupported, {"SYMM_ORDER is tree, but with CUDA"},
-        [&] { Group::create(config_of(rank, 4, name)); });
-  });
-  unsetenv("SYMM_ORDER");
-  as_groups(
-      3,
-      [](int rank, const auto& group) {
-        const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
-        CollectiveCall call =
-            call_of(Collective::allreduce, memory->pointer(rank), 100, DType::f32);
-        call.set_order(group->order(), group->size());
-        run_collective(*group, call);
-      },
-      [](GroupConfig& config) { config.tree_order = true; });
 }
 
 TEST_F(CudaControlPath, RefusesScansBytesAndBitsOfFloats) {

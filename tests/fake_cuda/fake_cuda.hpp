@@ -84,6 +84,8 @@ struct Launch {
   unsigned shared = 0;
   // For a check: the detail that ranks compare.
   uint64_t detail = 0;
+  // For kernels that combine: whether they do in tree order.
+  bool in_tree = false;
   // For pieces and the pipeline: the memory into which peers may store, and the blocks
   // that hold the stages of the first ranks.
   uint64_t memory = 0;

@@ -205,12 +205,24 @@ auto& carried_out() {
   return all;
 }
 
+// Whether the kernel combines. Then its arguments begin with those of the collective.
+bool combines(const std::string& name) {
+  constexpr const char* kForms[] = {"one_shot", "two_shot", "ll_reduce", "pipeline_",
+      "pieces_reduce", "rmsnorm", "hybrid_cube_mesh", "combine"};
+  return name.find("_move") == std::string::npos &&
+         std::ranges::any_of(
+             kForms, [&](const char* form) { return name.find(form) != std::string::npos; });
+}
+
 // What a test may ask of a launch, from the arguments of the kernel.
 template <int kRanks>
 void describe(Launch& launch, const void* arguments) {
   const std::string& name = launch.kernel;
   if (name.ends_with("_check")) {
     launch.detail = static_cast<const CheckArgsOf<kRanks>*>(arguments)->detail;
+  }
+  if (combines(name)) {
+    launch.in_tree = static_cast<const CollectiveArgsOf<kRanks>*>(arguments)->in_tree != 0;
   }
 
   const bool in_pieces = name.starts_with("symm_pieces_") || name.starts_with("symm_large_pieces_");

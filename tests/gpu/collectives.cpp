@@ -34,6 +34,7 @@ struct Case {
   symm_scale_t position = SYMM_SCALE_NONE;
   bool by_pointer = false;  // then each rank has a factor of its own
   bool to_f32 = false;
+  symm_order_t order = SYMM_ORDER_RANKS;
 
   symm::CollectiveTraits kind() const {
     return symm::traits(static_cast<symm::Collective>(collective));
@@ -69,8 +70,8 @@ Expected expected_of(const Case& c, int n) {
     const auto combine = [&](const std::vector<uint64_t>& bits) {
       const auto factor = [&](int rank) { return c.factor(rank); };
       return c.is_scaled() ? symm::reference::reduce_scaled(
-                                 c.dtype, c.op, bits, c.result(), c.position, factor, r)
-                           : symm::reference::reduce(c.dtype, c.op, bits);
+                                 c.dtype, c.op, bits, c.result(), c.position, factor, r, c.order)
+                           : symm::reference::reduce(c.dtype, c.op, bits, c.order);
     };
 
     const auto reduced = [&](size_t at) {
@@ -91,6 +92,7 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
     symm_algorithm_t algorithm) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.algorithm = algorithm;
+  options.order = c.order;
   // Some of the calls may have few blocks, the same on all ranks.
   constexpr int32_t kLimits[] = {0, 1, 0, 3, 0};
   options.max_blocks = kLimits[(c.count + static_cast<size_t>(algorithm)) % std::size(kLimits)];
@@ -120,7 +122,8 @@ std::string describe(
     const gpu::Rank& rank, const Case& c, Place place, symm_algorithm_t algorithm) {
   return "collective " + std::to_string(c.collective) + " " + symm::dtype_name(c.dtype) + " " +
          symm::op_name(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
-         (c.to_f32 ? " to f32" : "") + " count " + std::to_string(c.count) + " " +
+         (c.to_f32 ? " to f32" : "") + (c.order == SYMM_ORDER_TREE ? " in tree order" : "") +
+         " count " + std::to_string(c.count) + " " +
          kPlaceNames[static_cast<size_t>(place)] + " " +
          symm::algorithm_name(static_cast<symm::Algorithm>(algorithm)) + " rank " +
          std::to_string(rank.rank) + " of " + std::to_string(rank.size);
@@ -211,6 +214,7 @@ class Cases {
   void add_unscaled();
   void add_scaled();
   void add_large();
+  void add_trees();
 
   // Leaves out elements of operands that would not fit into half of a block, as those of 16 ranks.
   void fit(int ranks);
@@ -230,6 +234,7 @@ void Cases::add_tiny() {
   for (const DType dtype : {DType::bf16, DType::i32}) {
     add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
     add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
+    list.back().order = SYMM_ORDER_TREE;
     for (const auto c : kOthers) {
       add(c, dtype, Op::sum, 1027);
     }
@@ -312,6 +317,24 @@ void Cases::add_large() {
   }
 }
 
+void Cases::add_trees() {
+  constexpr DType kFloats[] = {
+      DType::bf16, DType::f32, DType::f16, DType::f64, DType::f8e4m3, DType::f8e5m2};
+  int turn = 0;
+  for (const DType dtype : kFloats) {
+    for (const symm_collective_t c : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER,
+             SYMM_COLLECTIVE_REDUCE}) {
+      for (const size_t count : {size_t{1}, size_t{1023}, size_t{4099}, size_t{300007}}) {
+        constexpr Op kOps[] = {Op::sum, Op::avg, Op::sum, Op::prod};
+        const bool widens = symm::size_of(dtype) < 4 && ++turn % 3 == 0;
+        const symm_scale_t position = turn % 5 == 0 ? SYMM_SCALE_AFTER : SYMM_SCALE_NONE;
+        list.push_back({c, dtype, kOps[turn % 4], count, root_, position, false, widens,
+            SYMM_ORDER_TREE});
+      }
+    }
+  }
+}
+
 void Cases::fit(int ranks) {
   // Operands begin up to 256 bytes a rank behind the beginning of their half.
   const auto n = static_cast<size_t>(ranks);
@@ -336,6 +359,8 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
 
   all.add_unscaled();
   all.add_scaled();
+  // Up to three ranks have one order.
+  if (n > 3) all.add_trees();
   if (!small) all.add_large();
   all.fit(n);
   return all.list;

@@ -45,8 +45,8 @@ void any_layout(Rank& rank, std::barrier<>& together) {
 // Calls symm_reduce_scatterv() of blocks of one length, and expects the bits of
 // symm_reduce_scatter(). The operands take many patterns of bits: byte i of each rank depends on i
 // and on the rank.
-void expect_same_bits(
-    Rank& rank, std::barrier<>& together, symm_dtype_t dtype, symm_op_t op, size_t count) {
+void expect_same_bits(Rank& rank, std::barrier<>& together, symm_dtype_t dtype, symm_op_t op,
+    size_t count, symm_order_t order) {
   const auto n = static_cast<size_t>(rank.size);
   const size_t bytes = count * static_cast<size_t>(dtype & 0xFF) / 8;
   std::vector<unsigned char> data(n * bytes);
@@ -59,11 +59,11 @@ void expect_same_bits(
   char* results[] = {rank.ordinary, rank.ordinary + (16 << 20)};
   const std::vector<size_t> counts(n, count);
   together.arrive_and_wait();
-  symm(symm_reduce_scatter(
-           rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream),
+  symm(symm_reduce_scatter(rank.group, rank.block, results[0], count, dtype, op,
+           support::ordered(order), rank.stream),
       "reduce_scatter");
   symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype, op,
-           nullptr, rank.stream),
+           support::ordered(order), rank.stream),
       "reduce_scatterv");
 
   const bool same =
@@ -78,7 +78,9 @@ void same_bits(Rank& rank, std::barrier<>& together) {
     for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD}) {
       if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
       for (const size_t count : {size_t{37}, size_t{40'003}}) {
-        expect_same_bits(rank, together, dtype, op, count);
+        for (const symm_order_t order : {SYMM_ORDER_RANKS, SYMM_ORDER_TREE}) {
+          expect_same_bits(rank, together, dtype, op, count, order);
+        }
       }
     }
   }

@@ -46,8 +46,10 @@ symm_status_t call(
     norm.scale_out = at.scales;
   }
 
+  auto options = support::forced(algorithm);
+  options.value.order = c.order;
   return symm_allreduce_rmsnorm(rank.group, at.send, c.tokens, c.hidden,
-      static_cast<symm_dtype_t>(c.dtype), &norm, support::forced(algorithm), rank.stream);
+      static_cast<symm_dtype_t>(c.dtype), &norm, options, rank.stream);
 }
 
 void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data,
@@ -104,7 +106,8 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
     const size_t hidden[] = {256, 7168, longest, 8192 < longest ? size_t{8192} : size_t{4096}};
     const size_t tokens[] = {1, 3, 130, 460};
     cases.push_back({dtype, kTypes[i / 3 % 3], hidden[i % 4], tokens[i / 2 % 4],
-        static_cast<QuantScale>(i / 5 % 3), i % 4 != 3, 1e-5F, static_cast<float>(i % 2), n});
+        static_cast<QuantScale>(i / 5 % 3), i % 4 != 3, 1e-5F, static_cast<float>(i % 2), n,
+        i / 3 % 2 == 1 ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS});
   }
 
   cases.push_back({DType::bf16, DType::bf16, 72, 5, QuantScale::token, true, 1e-5F, 0, n});

@@ -18,6 +18,7 @@ struct NormCase {
   float epsilon = 1e-5F;
   float weight_offset = 0;
   int ranks = 1;
+  symm_order_t order = SYMM_ORDER_RANKS;
 };
 
 class NormData {
@@ -108,7 +109,9 @@ class NormData {
       for (const Bytes& operand : send) {
         column.push_back(at(operand, first + i));
       }
-      uint64_t h = column.size() == 1 ? column[0] : reference::reduce(given.dtype, Op::sum, column);
+      uint64_t h = column.size() == 1
+                       ? column[0]
+                       : reference::reduce(given.dtype, Op::sum, column, given.order);
       if (given.has_residual)
         h = reference::reduce(given.dtype, Op::sum, {h, at(residual, first + i)});
       append(residual_out, given.dtype, h);

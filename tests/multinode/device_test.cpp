@@ -129,7 +129,7 @@ Bytes operand_of(const Case& c, size_t rank, size_t n) {
 }
 
 // The bytes that rank `me` must get; the root is rank 1.
-Bytes expected_of(const Case& c, size_t me, size_t n) {
+Bytes expected_of(const Case& c, size_t me, size_t n, symm_order_t order) {
   std::vector<Bytes> send;
   for (size_t rank = 0; rank < n; ++rank) {
     send.push_back(operand_of(c, rank, n));
@@ -138,9 +138,9 @@ Bytes expected_of(const Case& c, size_t me, size_t n) {
   const DType result = c.scaled ? DType::f32 : c.dtype;
   const auto combine = [&](const std::vector<uint64_t>& bits) {
     const auto factor = [&](int) { return c.factor; };
-    return c.scaled
-               ? reference::reduce_scaled(c.dtype, c.op, bits, result, SYMM_SCALE_AFTER, factor, 0)
-               : reference::reduce(c.dtype, c.op, bits);
+    return c.scaled ? reference::reduce_scaled(
+                          c.dtype, c.op, bits, result, SYMM_SCALE_AFTER, factor, 0, order)
+                    : reference::reduce(c.dtype, c.op, bits, order);
   };
 
   return reference::result_of(c.collective, send, c.count * size_of(c.dtype), static_cast<int>(me),
@@ -162,7 +162,8 @@ void compare(Group& group, const Case& c) {
   const auto n = static_cast<size_t>(group.size());
   const auto me = static_cast<size_t>(group.rank());
   Bytes send = operand_of(c, me, n);
-  const Bytes expected = expected_of(c, me, n);
+  const symm_order_t order = group.order() == Order::tree ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS;
+  const Bytes expected = expected_of(c, me, n, order);
   const DType result = c.scaled ? DType::f32 : c.dtype;
   Bytes recv(std::max(expected.size(), c.count * size_of(result)), std::byte{0x5A});
 
@@ -476,6 +477,43 @@ TEST(CudaMultinodeGroup, TellsItsEngineAndTheOrderOfSums) {
     }
     group->synchronize(nullptr, 20'000);
   }));
+}
+
+// Floats by one shot and by two, in a group in tree order. The other ways add otherwise, and are
+// refused.
+TEST(CudaMultinodeGroup, CombinesAsATree) {
+  for (const char* layout : {"aabb", "aaab", "abcde", "aabbcc"}) {
+    expect_well(on_machines(layout,
+        [](const std::shared_ptr<Group>& group) {
+          for (const DType dtype : {DType::bf16, DType::f32, DType::f64, DType::f8e4m3}) {
+            for (const Op op : {Op::sum, Op::avg, Op::prod}) {
+              for (const size_t count : {size_t{7}, size_t{3'001}}) {
+                for (const Collective collective :
+                    {Collective::allreduce, Collective::reduce_scatter, Collective::reduce}) {
+                  compare(*group, {collective, dtype, op, count});
+                }
+              }
+            }
+          }
+          compare(*group, {Collective::allreduce, DType::bf16, Op::sum, 999, {}, false, true});
+          compare(*group, {Collective::allreduce, DType::i32, Op::sum, 999});
+
+          std::vector<float> data(100);
+          CollectiveCall call =
+              call_of(Collective::allreduce, data.data(), data.size(), DType::f32);
+          call.set_order(Order::tree, group->size());
+          EXPECT_NE(plan_collective(*group, call).reason.find("in tree order"), std::string::npos);
+          for (const Algorithm algorithm : {Algorithm::chain, Algorithm::hierarchical}) {
+            call.algorithm = algorithm;
+            support::expect_failure(Status::invalid_argument,
+                {std::string("options.algorithm: ") + algorithm_name(algorithm),
+                    "between GPUs adds in"},
+                [&] { run_collective(*group, call); });
+          }
+        },
+        {.before = [](int) { tune("hop=512"); },
+            .change = [](GroupConfig& config) { config.tree_order = true; }}));
+  }
 }
 
 // In rank order, 1 + 2^-24 is rounded to 1, twice. The fake

@@ -1035,8 +1035,7 @@ SYMM_API symm_status_t symm_unique_id(const symm_call_options_t *options, void *
 /**
  * Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
  * however many ranks share the work; "Order" in the chapter on collectives says how. As
- * SYMM_ORDER=tree. All ranks must ask. With CUDA a group of more than 3 ranks with this flag is
- * UNSUPPORTED.
+ * SYMM_ORDER=tree. All ranks must ask.
  */
 #define SYMM_GROUP_TREE_ORDER UINT64_C(1024)
 
@@ -3780,7 +3779,10 @@ SYMM_API symm_status_t symm_neighbor_alltoallv(
  * - So if each of n ranks, a power of two, has combined its part of some values as such a tree,
  *   without rounding, their sum has the bits that one rank alone would get.
  * - Every algorithm gives these bits, but those of multicast, and HIERARCHICAL in the order of
- *   the ranks. In tree order HIERARCHICAL needs a power of two of ranks on each machine.
+ *   the ranks.
+ * - There is no tree of more than 3 ranks by multicast, nor by CHAIN and HIERARCHICAL between
+ *   GPUs of several machines. Elsewhere HIERARCHICAL needs a power of two of ranks on each
+ *   machine for it.
  *
  * Algorithms that can be forced
  * - SYMM_ALGORITHM_MULTIMEM_ONE_SHOT and _TWO_SHOT do the sum of F32, F16 and BF16 by
@@ -3856,7 +3858,6 @@ typedef struct {
   int32_t max_blocks;
   /**
    * The order in which floats are combined; must be the same on all ranks, or that is MISMATCH.
-   * TREE is UNSUPPORTED in a group of more than 3 ranks with CUDA.
    */
   symm_order_t order;
   /** NULL, or receives a request: the call does not block. See the chapter on requests. */

@@ -77,8 +77,7 @@ class Calls {
       for (size_t rank = 0; rank < 8; ++rank) {
         std::vector<float>& operand = send_[call][rank];
         for (size_t i = 0; i < count_; ++i) {
-          operand.push_back(std::ldexp(
-              static_cast<float>(random_() % 1000), static_cast<int>(random_() % 40) - 20));
+          operand.push_back(draw_number(random_));
         }
         recv_[call][rank] = in_place ? operand : std::vector<float>(count_, -1.0F);
       }
@@ -88,6 +87,7 @@ class Calls {
         const auto& send = in_place ? recv_[call][rank] : send_[call][rank];
         CollectiveArgs args =
             args_of(ranks, rank, Collective::allreduce, send, recv_[call][rank], count_);
+        args.in_tree = in_tree(call) ? 1 : 0;
         args.quad = roles.quad;
         args.partners = roles.partners;
         ranks.launch(
@@ -96,7 +96,8 @@ class Calls {
     }
   }
 
-  // "" if all calls ended, no rank was blamed, and all results have the bits of sums in rank order.
+  // "" if all calls ended, no rank was blamed, and all results have the bits of sums in the order
+  // of their call.
   std::string outcome() {
     if (!ranks.run()) return "nothing goes on";
     for (int rank = 0; rank < 8; ++rank) {
@@ -105,10 +106,11 @@ class Calls {
 
     for (size_t call = 0; call < send_.size(); ++call) {
       for (size_t i = 0; i < count_; ++i) {
-        float sum = send_[call][0][i];
-        for (size_t rank = 1; rank < 8; ++rank) {
-          sum += send_[call][rank][i];
+        std::vector<float> numbers;
+        for (const std::vector<float>& operand : send_[call]) {
+          numbers.push_back(operand[i]);
         }
+        const float sum = sum_of(numbers, in_tree(call));
         for (size_t rank = 0; rank < 8; ++rank) {
           const float got = recv_[call][rank][i];
           if (std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(sum)) return "wrong sums";
@@ -122,6 +124,8 @@ class Calls {
   const Roles roles;
 
  private:
+  static bool in_tree(size_t call) { return call % 2 == 1; }
+
   using OfRanks = std::array<std::vector<float>, 8>;
 
   size_t count_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <vector>
 
 #include "kernels/collective.hpp"
@@ -25,11 +26,20 @@ constexpr int kMany = 34;
 
 // The operands of all ranks for one call of floats, and what each rank is to get.
 struct Operands {
-  Operands(Collective which, int ranks, size_t count, int root = 0) : collective(which) {
+  Operands(Collective which, int ranks, size_t count, int root = 0, bool tree = false)
+      : collective(which), in_tree(tree) {
     const auto n = static_cast<size_t>(ranks);
     const CollectiveTraits what = traits(collective);
     const auto value = [](size_t rank, size_t i) {
-      return static_cast<float>((rank * 7 + i) % 64);
+      std::mt19937 random(static_cast<unsigned>(rank * 7 + i));
+      return draw_number(random);
+    };
+    const auto sum = [&](size_t i) {
+      std::vector<float> numbers;
+      for (size_t rank = 0; rank < n; ++rank) {
+        numbers.push_back(value(rank, i));
+      }
+      return sum_of(numbers, in_tree);
     };
     for (size_t rank = 0; rank < n; ++rank) {
       auto& mine = send.emplace_back(count * (what.send_per_rank ? n : 1));
@@ -47,12 +57,8 @@ struct Operands {
         for (size_t source = 0; source < n; ++source) {
           switch (collective) {
             case Collective::allreduce:
-            case Collective::reduce:
-              wanted[i] += source == 0 ? value(0, i) + 1 : value(source, i);
-              break;
-            case Collective::reduce_scatter:
-              wanted[i] += value(source, rank * count + i) + (source == 0 ? 1.0F : 0.0F);
-              break;
+            case Collective::reduce: wanted[i] = sum(i); break;
+            case Collective::reduce_scatter: wanted[i] = sum(rank * count + i); break;
             case Collective::allgather: wanted[source * count + i] = value(source, i); break;
             case Collective::alltoall:
               wanted[source * count + i] = value(source, rank * count + i);
@@ -65,6 +71,7 @@ struct Operands {
   }
 
   Collective collective;
+  bool in_tree;
   std::vector<std::vector<float>> send;
   std::vector<std::vector<float>> recv;
   std::vector<std::vector<float>> right;
@@ -81,13 +88,14 @@ void run_calls(const Ranks::Options& options, const std::vector<Collective>& col
   Ranks ranks(options);
   std::vector<Operands> calls;
   for (const Collective collective : collectives) {
-    calls.emplace_back(collective, options.ranks, count, kRoot);
+    calls.emplace_back(collective, options.ranks, count, kRoot, calls.size() % 2 == 0);
   }
   for (Operands& call : calls) {
     for (int rank = 0; rank < options.ranks; ++rank) {
       const auto r = static_cast<size_t>(rank);
       CollectiveArgs args = args_of(ranks, r, call.collective, call.send[r], call.recv[r], count);
       args.root = kRoot;
+      args.in_tree = call.in_tree ? 1 : 0;
       args.detail = static_cast<uint64_t>(&call - calls.data());
       if (change) change(rank, args);
       ranks.launch(rank, traits(call.collective).has_op ? reduces : moves, args);

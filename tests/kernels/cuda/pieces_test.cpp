@@ -38,6 +38,12 @@ constexpr uint64_t kTile = 512;
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
+uint64_t bits_of(DType dtype, float value) {
+  if (dtype == DType::boolean) return value == 0 ? 0 : 1;
+  if (dtype == DType::f64) return std::bit_cast<uint64_t>(static_cast<double>(value));
+  return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
+}
+
 // The faults of a call.
 struct Wrong {
   // Bytes that rank 0 sends to rank 1 beyond those that rank 1 expects.
@@ -97,16 +103,20 @@ class Calls {
     const Op op = kernel == symm_pieces_reduce_any ? reference::kOps[random_() % ops] : Op::avg;
     support::Elements elements;
     elements.make = [&](std::byte* element) {
-      const auto number = reference::encode_integer(dtype, static_cast<int>(random_() % 9));
+      const uint64_t number =
+          is_float(dtype) ? bits_of(dtype, draw_number(random_))
+                          : reference::encode_integer(dtype, static_cast<int>(random_() % 9));
       reference::store_bits(dtype, number, element);
     };
+    const bool in_tree = is_float(dtype) && op != Op::min && op != Op::max && random_() % 2 == 0;
+    const symm_order_t order = in_tree ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS;
 
     elements.reduce = [&](const std::vector<const std::byte*>& of_all, std::byte* result) {
       std::vector<uint64_t> bits;
       for (const std::byte* element : of_all) {
         bits.push_back(reference::load_bits(dtype, element));
       }
-      reference::store_bits(dtype, reference::reduce(dtype, op, bits), result);
+      reference::store_bits(dtype, reference::reduce(dtype, op, bits, order), result);
     };
 
     const PiecesKind kind =
@@ -117,6 +127,7 @@ class Calls {
       args.call.op = static_cast<int32_t>(op);
       args.call.dtype = static_cast<int32_t>(dtype);
       add_rows(call, rank, args);
+      args.call.in_tree = in_tree ? 1 : 0;
       lists(call, rank, args, {}, false);
       launch(call, rank, args, kernel, false);
     }
@@ -293,12 +304,6 @@ TEST(Pieces, ThatDoNotFitAreRecorded) {
 
     EXPECT_EQ(told, 3) << static_cast<uint32_t>(one.trouble);
   }
-}
-
-uint64_t bits_of(DType dtype, float value) {
-  if (dtype == DType::boolean) return value == 0 ? 0 : 1;
-  if (dtype == DType::f64) return std::bit_cast<uint64_t>(static_cast<double>(value));
-  return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
 }
 
 // The operand of a conversion, and what it becomes with a factor.

@@ -1,9 +1,11 @@
 // The kernels of the pipeline where ranks disagree,
 // announce offsets that cannot be, or take long.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -97,6 +99,31 @@ class Call {
   std::vector<std::vector<float>> recv_;
   std::vector<MemoryEntry> table_;
 };
+
+// In tree order, and in that of the ranks, which here differ in most elements.
+TEST(PipelineKernels, CombinesInTheOrderOfTheCall) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    constexpr size_t kCount = 50;
+    const bool in_tree = seed % 2 == 0;
+    std::mt19937 random(seed);
+    std::vector<std::vector<float>> send(4, std::vector<float>(kCount));
+    for (std::vector<float>& operand : send) {
+      std::generate(operand.begin(), operand.end(), [&] { return draw_number(random); });
+    }
+
+    Call call(4, UINT64_MAX, seed, Collective::allreduce, kCount);
+    ASSERT_TRUE(call.run(1 + seed % 2, [&](int rank, CollectiveArgs& args) {
+      args.send = reinterpret_cast<uintptr_t>(send[static_cast<size_t>(rank)].data());
+      args.in_tree = in_tree ? 1 : 0;
+    }));
+    for (size_t i = 0; i < kCount; ++i) {
+      const float right = sum_of({send[0][i], send[1][i], send[2][i], send[3][i]}, in_tree);
+      for (int rank = 0; rank < 4; ++rank) {
+        ASSERT_EQ(call.recv(rank)[i], right) << "element " << i << ", rank " << rank;
+      }
+    }
+  }
+}
 
 TEST(PipelineKernels, TwoRootsAreAMismatch) {
   for (unsigned seed = 0; seed < 10; ++seed) {

@@ -54,6 +54,7 @@ constexpr Form kForms[] = {
 struct Sum {
   Collective kind = Collective::allreduce;
   int root = 0;
+  bool in_tree = false;
   std::vector<std::vector<float>> send;
   std::vector<std::vector<float>> recv;
 };
@@ -64,6 +65,7 @@ Sum launch_sum(Ranks& ranks, const Form& form, size_t call, size_t round, std::m
   const auto n = static_cast<size_t>(form.ranks);
   Sum sum;
   sum.root = static_cast<int>(call % n);
+  sum.in_tree = random() % 2 == 0;
   const bool once = form.one_shot != nullptr && random() % 2 == 0;
   if (once && n == 2) {
     sum.kind = std::array{
@@ -81,7 +83,7 @@ Sum launch_sum(Ranks& ranks, const Form& form, size_t call, size_t round, std::m
   for (size_t rank = 0; rank < n; ++rank) {
     std::vector<float>& operand = sum.send.emplace_back(scatters ? n * count : count);
     for (float& x : operand) {
-      x = static_cast<float>(random() % 1000);
+      x = draw_number(random);
     }
     sum.recv.emplace_back(count, -1.0F);
   }
@@ -89,6 +91,7 @@ Sum launch_sum(Ranks& ranks, const Form& form, size_t call, size_t round, std::m
   for (size_t rank = 0; rank < n; ++rank) {
     CollectiveArgs args = args_of(ranks, rank, sum.kind, sum.send[rank], sum.recv[rank], count);
     args.root = sum.root;
+    args.in_tree = sum.in_tree ? 1 : 0;
     args.tile = scatters ? args.unit : form.slot * n;
     args.tiles = (args.unit + args.tile - 1) / args.tile;
     // A part of the unit needs more than one launch.
@@ -109,10 +112,11 @@ bool is_right(const Sum& sum) {
   const size_t n = sum.send.size();
   const size_t count = sum.recv[0].size();
   for (size_t i = 0; i < sum.send[0].size(); ++i) {
-    float right = sum.send[0][i];
-    for (size_t r = 1; r < n; ++r) {
-      right += sum.send[r][i];
+    std::vector<float> numbers;
+    for (const std::vector<float>& operand : sum.send) {
+      numbers.push_back(operand[i]);
     }
+    const float right = sum_of(numbers, sum.in_tree);
     for (size_t r = 0; r < n; ++r) {
       if (sum.kind == Collective::reduce_scatter && i / count != r) continue;
       const bool gets_none = sum.kind == Collective::reduce && r != static_cast<size_t>(sum.root);

@@ -11,17 +11,18 @@
 #include "tests/kernels/rmsnorm_case.hpp"
 
 extern "C" symm::cuda::model::KernelOf<symm::cuda::RmsNormArgs> symm_rmsnorm_bf16_1,
-    symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3, symm_rmsnorm_f32_1, symm_rmsnorm_f32_2,
-    symm_rmsnorm_f32_3;
+    symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3, symm_rmsnorm_bf16_4, symm_rmsnorm_f32_1,
+    symm_rmsnorm_f32_2, symm_rmsnorm_f32_3, symm_rmsnorm_f32_4;
 
 namespace symm::cuda::model {
 namespace {
 using testing::NormCase;
 using testing::NormData;
 using NormKernel = void (*)(RmsNormArgs);
-constexpr NormKernel kKernels[2][3] = {
-    {symm_rmsnorm_bf16_1, symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3},
-    {symm_rmsnorm_f32_1, symm_rmsnorm_f32_2, symm_rmsnorm_f32_3}};
+constexpr unsigned kMostRanks = 4;
+constexpr NormKernel kKernels[2][kMostRanks] = {
+    {symm_rmsnorm_bf16_1, symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3, symm_rmsnorm_bf16_4},
+    {symm_rmsnorm_f32_1, symm_rmsnorm_f32_2, symm_rmsnorm_f32_3, symm_rmsnorm_f32_4}};
 
 struct Results {
   NormData::Bytes residuals;
@@ -59,13 +60,13 @@ RmsNormArgs arguments(NormData& data, int rank, Results& results) {
 
 TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
   constexpr DType kWeights[] = {DType::bf16, DType::f32, DType::f16};
-  for (unsigned seed = 0; seed < 12; ++seed) {
+  for (unsigned seed = 0; seed < 16; ++seed) {
     std::mt19937 random(seed);
-    const int n = 1 + static_cast<int>(seed % 3);
-    const bool is_f32 = seed % 2 == 1;
+    const int n = 1 + static_cast<int>(seed % kMostRanks);
+    const bool is_f32 = seed / kMostRanks % 2 == 1;
 
     // Rows of bf16 are worked on by two warps, or by one.
-    const size_t hidden = seed % 4 == 0 && seed % 3 == 1 ? 512 : 256;
+    const size_t hidden = n == 2 && seed % 3 == 1 ? 512 : 256;
     const unsigned threads = hidden == 512 && !is_f32 ? 64 : 32;
     Ranks ranks({.ranks = n,
         .seed = seed,
@@ -79,7 +80,8 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
     for (unsigned call = 0; call < 3; ++call) {
       calls.emplace_back(NormCase{is_f32 ? DType::f32 : DType::bf16, kWeights[random() % 3], hidden,
                              2 + random() % 3, static_cast<QuantScale>(random() % 3),
-                             random() % 2 == 0, 1e-5F, static_cast<float>(random() % 2), n},
+                             random() % 2 == 0, 1e-5F, static_cast<float>(random() % 2), n,
+                             random() % 2 == 0 ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS},
           seed * 3 + call);
       results[call].resize(static_cast<size_t>(n));
     }
@@ -88,6 +90,7 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
       for (int rank = 0; rank < n; ++rank) {
         RmsNormArgs args = arguments(calls[call], rank, results[call][static_cast<size_t>(rank)]);
         args.call.comm = ranks.comm(rank);
+        args.call.in_tree = calls[call].given.order == SYMM_ORDER_TREE ? 1 : 0;
         const NormKernel kernel = kKernels[is_f32 ? 1 : 0][n - 1];
         ranks.launch(rank, [=](const CollectiveArgs&) { kernel(args); }, args.call);
       }

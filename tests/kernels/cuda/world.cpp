@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/args.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
+#include "tools/bench/reference.hpp"
 
 namespace symm::cuda::model {
 namespace {
@@ -34,6 +35,13 @@ struct Ranks::Thread {
   ucontext_t context{};
   std::vector<char> stack;
 };
+
+float sum_of(const std::vector<float>& numbers, bool in_tree) {
+  std::vector<uint64_t> bits(numbers.size());
+  std::transform(numbers.begin(), numbers.end(), bits.begin(), reference::to_bits<float>);
+  return reference::from_bits<float>(reference::reduce(
+      SYMM_DTYPE_F32, SYMM_OP_SUM, bits, in_tree ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS));
+}
 
 uint32_t load(const uint32_t* from) { return current->load(from); }
 

@@ -17,6 +17,10 @@
 
 #include <ucontext.h>
 
+#include <cmath>
+#include <random>
+#include <vector>
+
 #include "kernels/collective.hpp"
 #include "kernels/cuda/args.hpp"
 #include "tests/support/test.hpp"
@@ -164,6 +168,14 @@ class Ranks {
   // The last step in which memory or a thread's number changed, or a thread ended.
   long last_change_ = 0;
 };
+
+// A number of a wide range, so that most sums depend on their order.
+inline float draw_number(std::mt19937& random) {
+  return std::ldexp(static_cast<float>(random() % 1000), static_cast<int>(random() % 40) - 20);
+}
+
+// The sum of the numbers of all ranks, in their order or in tree order.
+float sum_of(const std::vector<float>& numbers, bool in_tree);
 
 // The arguments of a rank for a call on private memory. The type does not matter to kernels that
 // only move.

@@ -1,21 +1,28 @@
 // Stands in for the kernels' arithmetic when they are compiled for the host. It has only sums of
-// f32, in the order of ranks.
+// f32, in the order of ranks or in that of the tree.
 #pragma once
 
 #ifdef SYMM_REAL_ARITHMETIC
 #include "../../../../../../kernels/cuda/arithmetic.cuh"
 #else
+#include <vector>
+
 #include "kernels/cuda/memory.cuh"
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
-inline uint4 combine_any(const uint4* operands, int ranks, DType, Op) {
+namespace model {
+float sum_of(const std::vector<float>& numbers, bool in_tree);  // world.hpp
+}  // namespace model
+
+template <int>
+uint4 combine_any(const uint4* operands, int ranks, const CollectiveArgs& args) {
   const auto sum = [&](auto word) {
-    auto total = std::bit_cast<float>(operands[0].*word);
-    for (int r = 1; r < ranks; ++r) {
-      total += std::bit_cast<float>(operands[r].*word);
+    std::vector<float> numbers;
+    for (int r = 0; r < ranks; ++r) {
+      numbers.push_back(std::bit_cast<float>(operands[r].*word));
     }
-    return std::bit_cast<uint32_t>(total);
+    return std::bit_cast<uint32_t>(model::sum_of(numbers, args.in_tree != 0));
   };
   return {sum(&uint4::x), sum(&uint4::y), sum(&uint4::z), sum(&uint4::w)};
 }
@@ -25,8 +32,8 @@ struct Any {
   static int ranks(const DeviceComm& comm) {
     return comm.size;
   }
-  static uint4 run(const uint4* operands, int ranks, const CollectiveArgs&) {
-    return combine_any(operands, ranks, {}, {});
+  static uint4 run(const uint4* operands, int ranks, const CollectiveArgs& args) {
+    return combine_any<kRoom>(operands, ranks, args);
   }
 };
 }  // namespace symm::cuda
