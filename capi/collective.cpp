@@ -80,11 +80,11 @@ Manner complete(
   }
 
   const auto result = static_cast<DType>(given.result_dtype);
-  const bool is_wider = given.result_dtype != 0 && result != call.dtype;
+  const bool changes_type = given.result_dtype != 0 && result != call.dtype;
   const Number factor(given.scale);
-  if (given.scale_position != SYMM_SCALE_NONE || is_wider || !factor.is_zero() ||
+  if (given.scale_position != SYMM_SCALE_NONE || changes_type || !factor.is_zero() ||
       given.scale_pointer != nullptr) {
-    call.scaling = {call.dtype, is_wider ? result : call.dtype,
+    call.scaling = {call.dtype, changes_type ? result : call.dtype,
         static_cast<ScalePosition>(given.scale_position),
         given.scale_pointer != nullptr ? Factor::pointer : Factor::value, factor};
     call.scale_pointer = given.scale_pointer;

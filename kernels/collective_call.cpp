@@ -20,6 +20,21 @@ namespace {
 // 12 bits that tell factors apart; 0 for 0.
 uint64_t mixed(Number factor) { return factor.bits() * 0xD6E8FEB86659FD93U >> 52; }
 
+// The types of results that are narrower than their operands, which then are f32. Their number
+// takes two of the bits of the factor.
+#define SYMM_NAMED(name) DType::name,
+constexpr DType kNarrow[] = {SYMM_SMALL_FLOATS(SYMM_NAMED)};
+#undef SYMM_NAMED
+constexpr int kBitsOfNarrow = 10;
+
+uint64_t bits_of_factor(const Scaling& scaling) {
+  const uint64_t factor = mixed(scaling.factor);
+  if (scaling.dtype != DType::f32 || scaling.result == DType::f32) return factor;
+  const auto* const narrow = std::find(std::begin(kNarrow), std::end(kNarrow), scaling.result);
+  return static_cast<uint64_t>(narrow - std::begin(kNarrow)) << kBitsOfNarrow |
+         factor >> (12 - kBitsOfNarrow);
+}
+
 // Five bits of a data type: two for its width, 8 to 64 bits, and three for its kind, which is the
 // upper byte of its value. Kinds are even, except that of unsigned integers.
 constexpr uint64_t kUnsigned = 7;
@@ -148,7 +163,7 @@ uint64_t CallSignature::packed() const noexcept {
                               : bits(scaling.position) |
                                     uint64_t{scaling.kind == Factor::pointer} << 2 |
                                     uint64_t{scaling.result != scaling.dtype} << 3;
-  const uint64_t factor = mixed(scaling.factor);
+  const uint64_t factor = bits_of_factor(scaling);
   const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
   return bits(bits_before(*this)) << 48 | scaled << 44 | bits(block_limit) << 36 |
          (type & 0xF) << 32 | ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 |
@@ -163,11 +178,17 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   const uint64_t scaled = packed >> 44 & 0xF;
   const bool is_more = scaled == kMoreCollectives;
   if (scaled != 0 && !is_more) {
-    const bool is_wider = (scaled >> 3 & 1) != 0;
-    signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype,
-        static_cast<ScalePosition>(scaled & 3),
-        (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
-        Number::of_bits((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
+    const bool changes_type = (scaled >> 3 & 1) != 0;
+    uint64_t factor = (packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8;
+    DType result = signature.dtype;
+    if (changes_type && signature.dtype == DType::f32) {
+      result = kNarrow[factor >> kBitsOfNarrow];
+      factor &= (1U << kBitsOfNarrow) - 1;
+    } else if (changes_type) {
+      result = DType::f32;
+    }
+    signature.scaling = {signature.dtype, result, static_cast<ScalePosition>(scaled & 3),
+        (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed, Number::of_bits(factor)};
   }
 
   signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));

@@ -27,7 +27,7 @@ struct Scaling {
   DType result{};  // the type of the caller's results
   ScalePosition position{};
   Factor kind{};
-  Number factor;  // if it is `mixed`, these 12 bits
+  Number factor;  // if it is `mixed`, these 10 or 12 bits
 
   explicit operator bool() const noexcept { return dtype != DType{}; }
   // The rest is zero if there is no scaling, as in most calls.
@@ -87,9 +87,9 @@ struct CallSignature {
   // Sets the order of a call of `ranks` ranks whose other fields are set.
   void set_order(Order wanted, int ranks) noexcept;
   // All fields but the count, of a known type. A factor has 12 mixed bits, 8 in the place of the
-  // root's upper byte. Groups of more than 256 ranks are the host's, which compares hashes. In a
-  // batch the index of the call stands where others have the heaps; calls[0] has 13 bits there that
-  // are made of the heaps and of the number of calls.
+  // root's upper byte; 10 if results are narrower than operands. Groups of more than 256 ranks are
+  // the host's, which compares hashes. In a batch the index of the call stands where others have
+  // the heaps; calls[0] has 13 bits there that are made of the heaps and of the number of calls.
   uint64_t packed() const noexcept;
   // The count, and the number of the calls that were merged.
   uint64_t packed_count() const noexcept { return uint64_t{batch.merged} << 32 ^ count; }

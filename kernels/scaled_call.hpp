@@ -1,11 +1,12 @@
-// A scaled call, which has a factor or a result that is wider than its operands, is
+// A scaled call, which has a factor or a result of another type than its operands, is
 // made of plain calls on wide operands: f64 if the operands are f64, else f32. Operands
 // are converted and multiplied before, results are multiplied and rounded after. So
 // every algorithm can do it, and all give the same bits: those of convert, multiply,
-// combine in rank order, divide (average), multiply, round once.
+// combine in the order of the call, divide (average), multiply, round once.
 //
 // If the wide operands fit into recv they are made there. Else they go through scratch,
-// as much at a time as that holds, which is the same on all ranks.
+// as much at a time as that holds, which is the same on all ranks. Operands that are wide
+// already are combined from where they lie, unless each rank has a block of them.
 #pragma once
 
 #include <algorithm>
@@ -42,9 +43,11 @@ class ScaledCall {
         rank_(static_cast<size_t>(rank)),
         gets_result_(!traits(call.collective).to_root || rank == call.root) {
     const Scaling& scaling = call.scaling;
-    const bool widens = scaling.position == ScalePosition::before || call.dtype != wide();
-    in_recv_ = widens && scaling.result == wide() && call.collective == Collective::allreduce;
-    in_scratch_ = widens && !in_recv_;
+    const bool changes = scaling.position == ScalePosition::before || call.dtype != wide();
+    const bool narrows = scaling.result != wide();
+    in_recv_ = changes && !narrows && call.collective == Collective::allreduce;
+    in_scratch_ = (changes && !in_recv_) || narrows;
+    makes_operands_ = changes || (narrows && blocks_ > 1);
     most_ = in_scratch_ ? std::max<size_t>(1, scratch_bytes / size_of(wide()) / blocks_)
                         : std::max<size_t>(1, call.count);
   }
@@ -56,7 +59,7 @@ class ScaledCall {
     plain.count = std::min(most_, call_.count - at);
     if (in_recv_) plain.send = call_.recv;
     if (in_scratch_) {
-      plain.send = scratch_;
+      plain.send = makes_operands_ ? scratch_ : at_element(call_.send, at, wide());
       const size_t own_block = blocks_ > 1 ? rank_ * plain.unit() : 0;
       plain.recv = gets_result_ ? scratch_ + own_block : nullptr;
     }
@@ -76,7 +79,6 @@ class ScaledCall {
     const Scaling& scaling = call_.scaling;
     const bool before = scaling.position == ScalePosition::before;
     const bool after = scaling.position == ScalePosition::after;
-    const auto* send = static_cast<const std::byte*>(call_.send);
     auto* recv = static_cast<std::byte*>(call_.recv);
 
     size_t at = 0;
@@ -84,10 +86,10 @@ class ScaledCall {
       const CollectiveCall plain = plain_call(at);
       const auto* wide_send = static_cast<const std::byte*>(plain.send);
       auto* wide_recv = static_cast<std::byte*>(plain.recv);
-      if (in_recv_ || in_scratch_) {
-        const size_t element = size_of(call_.dtype);
-        convert(Conversion{send + at * element, const_cast<std::byte*>(wide_send), call_.dtype,
-            wide(), plain.count, blocks_, call_.count * element, before});
+      if (makes_operands_) {
+        convert(Conversion{at_element(call_.send, at, call_.dtype),
+            const_cast<std::byte*>(wide_send), call_.dtype, wide(), plain.count, blocks_,
+            call_.count * size_of(call_.dtype), before});
       }
       run(plain);
       if (gets_result_ && (in_scratch_ || after)) {
@@ -99,6 +101,10 @@ class ScaledCall {
   }
 
  private:
+  static const std::byte* at_element(const void* operand, size_t at, DType dtype) {
+    return static_cast<const std::byte*>(operand) + at * size_of(dtype);
+  }
+
   DType wide() const noexcept { return call_.dtype == DType::f64 ? DType::f64 : DType::f32; }
 
   const CollectiveCall& call_;
@@ -106,9 +112,11 @@ class ScaledCall {
   const size_t blocks_;
   const size_t rank_;
   const bool gets_result_;
-  // The place where wide operands are made; neither: the operands are wide already.
+  // The place where wide operands are made, if they are, and where results are before they are
+  // rounded; neither: both are where the caller has them.
   bool in_recv_ = false;
   bool in_scratch_ = false;
+  bool makes_operands_ = false;
   // Elements of a plain call, at most.
   size_t most_ = 0;
 };

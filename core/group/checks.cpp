@@ -199,26 +199,27 @@ bool overlap(const Operand& a, const Operand& b) {
 
 void check_blocks(const Group& group, const CollectiveCall& call, const CollectiveRow& row) {
   const CollectiveTraits& traits = row.traits;
-  const bool widens = call.scaling && call.scaling.result != call.dtype;
+  const bool changes_type = call.scaling && call.scaling.result != call.dtype;
   const size_t element = size_of(call.dtype);
-  const size_t result_element = widens ? size_of(call.scaling.result) : element;
+  const size_t result_element = changes_type ? size_of(call.scaling.result) : element;
 
-  size_t result_unit = 0;
-  size_t all_results = 0;
-  if (__builtin_mul_overflow(call.count, result_element, &result_unit) ||
-      __builtin_mul_overflow(result_unit, static_cast<size_t>(group.size()), &all_results)) {
+  const auto ranks = static_cast<size_t>(group.size());
+  size_t most = 0;
+  if (__builtin_mul_overflow(call.count, std::max(element, result_element), &most) ||
+      __builtin_mul_overflow(most, ranks, &most)) {
     refuse_count(row.count, call.count);
   }
-  const size_t unit = widens ? call.count * element : result_unit;
-  const size_t send_bytes = traits.send_per_rank ? unit * static_cast<size_t>(group.size()) : unit;
-  const size_t recv_bytes = traits.recv_per_rank ? all_results : result_unit;
+  const size_t unit = call.count * element;
+  const size_t result_unit = call.count * result_element;
+  const size_t send_bytes = traits.send_per_rank ? unit * ranks : unit;
+  const size_t recv_bytes = traits.recv_per_rank ? result_unit * ranks : result_unit;
 
   const auto own_block = [&](const void* operand, bool per_rank) {
     return reinterpret_cast<uintptr_t>(operand) +
            (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
   };
-  const bool in_place = !widens && own_block(call.send, traits.send_per_rank) ==
-                                       own_block(call.recv, traits.recv_per_rank);
+  const bool in_place = !changes_type && own_block(call.send, traits.send_per_rank) ==
+                                             own_block(call.recv, traits.recv_per_rank);
   const bool am_root = group.rank() == call.root;
   require_apart(operand_of("send", call.send, traits.from_root && !am_root ? 0 : send_bytes),
       operand_of("recv", call.recv, traits.to_root && !am_root ? 0 : recv_bytes), in_place, call);
@@ -616,8 +617,9 @@ void check_norm_operands(const CollectiveCall& call, const RmsNorm& norm) {
 void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
   const Scaling& scaling = call.scaling;
   const bool is_of_float = is_float(call.dtype);
-  const bool is_widened = scaling.result != call.dtype;
-  const bool can_widen = scaling.result == DType::f32 && is_small_float(call.dtype);
+  const bool changes_type = scaling.result != call.dtype;
+  const bool widens = scaling.result == DType::f32 && is_small_float(call.dtype);
+  const bool narrows = call.dtype == DType::f32 && is_small_float(scaling.result);
   if (!is_valid(scaling.position)) {
     refuse_unknown("options.scale_position", static_cast<int>(scaling.position));
   }
@@ -627,9 +629,9 @@ void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
   if (!row.has_scaling) {
     refuse_argument(call, "options.scale_position, result_dtype", "$collective has neither");
   }
-  if (is_widened && !can_widen) {
+  if (changes_type && !widens && !narrows) {
     refuse_argument(call, "options.result_dtype",
-        "$result_dtype of $dtype; there is only f32 of narrower floats");
+        "$result_dtype of $dtype; there is only f32 of narrower floats, and these of f32");
   }
 
   if (scaling.position == ScalePosition::none) {

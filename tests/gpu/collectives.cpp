@@ -33,16 +33,18 @@ struct Case {
   int root;
   symm_scale_t position = SYMM_SCALE_NONE;
   bool by_pointer = false;  // then each rank has a factor of its own
-  bool to_f32 = false;
+  DType to{};               // the type of the results, if it is not `dtype`
   symm_order_t order = SYMM_ORDER_RANKS;
 
   symm::CollectiveTraits kind() const {
     return symm::traits(static_cast<symm::Collective>(collective));
   }
 
-  DType result() const { return to_f32 ? DType::f32 : dtype; }
+  bool changes_type() const { return to != DType{}; }
 
-  bool is_scaled() const { return position != SYMM_SCALE_NONE || to_f32; }
+  DType result() const { return changes_type() ? to : dtype; }
+
+  bool is_scaled() const { return position != SYMM_SCALE_NONE || changes_type(); }
 
   double factor(int rank) const {
     return by_pointer ? static_cast<double>(0.7F + static_cast<float>(rank)) : 0.1;
@@ -97,7 +99,7 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   constexpr int32_t kLimits[] = {0, 1, 0, 3, 0};
   options.max_blocks = kLimits[(c.count + static_cast<size_t>(algorithm)) % std::size(kLimits)];
   options.scale_position = c.position;
-  if (c.to_f32) options.result_dtype = SYMM_DTYPE_F32;
+  if (c.changes_type()) options.result_dtype = static_cast<symm_dtype_t>(c.to);
   char* const factor_at = rank.ordinary + gpu::Rank::kBlock - 256;
 
   if (c.by_pointer) {
@@ -122,9 +124,9 @@ std::string describe(
     const gpu::Rank& rank, const Case& c, Place place, symm_algorithm_t algorithm) {
   return "collective " + std::to_string(c.collective) + " " + symm::dtype_name(c.dtype) + " " +
          symm::op_name(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
-         (c.to_f32 ? " to f32" : "") + (c.order == SYMM_ORDER_TREE ? " in tree order" : "") +
-         " count " + std::to_string(c.count) + " " +
-         kPlaceNames[static_cast<size_t>(place)] + " " +
+         (c.changes_type() ? std::string(" to ") + symm::dtype_name(c.to) : "") +
+         (c.order == SYMM_ORDER_TREE ? " in tree order" : "") + " count " +
+         std::to_string(c.count) + " " + kPlaceNames[static_cast<size_t>(place)] + " " +
          symm::algorithm_name(static_cast<symm::Algorithm>(algorithm)) + " rank " +
          std::to_string(rank.rank) + " of " + std::to_string(rank.size);
 }
@@ -165,7 +167,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   char* in = base + offset;
   const size_t recv_bytes = c.count * symm::size_of(c.result()) *
                             (c.kind().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
-  if (in_place && c.to_f32) return;
+  if (in_place && c.changes_type()) return;
 
   char* out = base + gpu::Rank::kBlock / 2 + offset;
   if (in_place) {
@@ -260,18 +262,19 @@ void Cases::add_unscaled() {
   }
 }
 
-// Scales where a position is given, and widens the result of a narrow type to f32.
+// Scales where a position is given, widens the result of a narrow type to f32, and narrows that of
+// f32.
 void Cases::add_scaled(
     symm_collective_t c, DType dtype, size_t count, symm_scale_t position, int turn) {
-  const bool narrow = symm::size_of(dtype) < 4;
+  constexpr DType kNarrow[] = {DType::bf16, DType::f16, DType::f8e4m3, DType::f8e5m2};
   if (position != SYMM_SCALE_NONE) {
-    list.push_back({c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root_, position,
-        turn % 2 == 0, false});
-  }
-  if (narrow) {
-    const bool by_pointer = position != SYMM_SCALE_NONE && turn % 2 == 1;
     list.push_back(
-        {c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root_, position, by_pointer, true});
+        {c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root_, position, turn % 2 == 0});
+  }
+  if (dtype != DType::f64) {
+    const bool by_pointer = position != SYMM_SCALE_NONE && turn % 2 == 1;
+    list.push_back({c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root_, position, by_pointer,
+        dtype == DType::f32 ? kNarrow[turn % 4] : DType::f32});
   }
 }
 
@@ -322,14 +325,16 @@ void Cases::add_trees() {
       DType::bf16, DType::f32, DType::f16, DType::f64, DType::f8e4m3, DType::f8e5m2};
   int turn = 0;
   for (const DType dtype : kFloats) {
-    for (const symm_collective_t c : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER,
-             SYMM_COLLECTIVE_REDUCE}) {
+    for (const symm_collective_t c :
+        {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
       for (const size_t count : {size_t{1}, size_t{1023}, size_t{4099}, size_t{300007}}) {
         constexpr Op kOps[] = {Op::sum, Op::avg, Op::sum, Op::prod};
-        const bool widens = symm::size_of(dtype) < 4 && ++turn % 3 == 0;
+        ++turn;
+        const bool changes = dtype != DType::f64 && turn % 3 == 0;
+        const DType to = dtype == DType::f32 ? DType::bf16 : DType::f32;
         const symm_scale_t position = turn % 5 == 0 ? SYMM_SCALE_AFTER : SYMM_SCALE_NONE;
-        list.push_back({c, dtype, kOps[turn % 4], count, root_, position, false, widens,
-            SYMM_ORDER_TREE});
+        list.push_back({c, dtype, kOps[turn % 4], count, root_, position, false,
+            changes ? to : DType{}, SYMM_ORDER_TREE});
       }
     }
   }

@@ -71,6 +71,10 @@ std::vector<Difference> differences() {
       add("result", [](Arguments& a) { a.options.result_dtype = SYMM_DTYPE_F32; },
           {"bf16, sum, result f32, count 4"});
       common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
+      common.options.result_dtype = SYMM_DTYPE_F16;
+      add("narrow_result", [](Arguments& a) { a.options.result_dtype = SYMM_DTYPE_BF16; },
+          {"f32, sum, result f16, count 4", "f32, sum, result bf16, count 4"});
+      common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
     }
     if (rooted) add("root", [](Arguments& a) { a.call.root = 1; }, {"root 0", "root 1"});
     add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; },

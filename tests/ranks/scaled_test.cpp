@@ -1,5 +1,5 @@
-// Reductions with a factor, and of narrow floats into f32: every algorithm has the bits
-// of a reference that takes one element at a time.
+// Reductions with a factor, of narrow floats into f32, and of f32 into narrow floats: every
+// algorithm has the bits of a reference that takes one element at a time.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -26,16 +26,14 @@ struct Scaled {
   symm_op_t op;
   symm_scale_t position;
   bool by_pointer;
-  bool to_f32;
+  symm_dtype_t result;
   size_t count;
   bool symmetric;
-
-  symm_dtype_t result() const { return to_f32 ? SYMM_DTYPE_F32 : dtype; }
 };
 
 std::ostream& operator<<(std::ostream& out, const Scaled& c) {
   return out << "collective " << c.what << ", dtype " << c.dtype << ", op " << c.op << ", position "
-             << c.position << (c.by_pointer ? " by pointer" : "") << (c.to_f32 ? " to f32" : "")
+             << c.position << (c.by_pointer ? " by pointer" : "") << ", result " << c.result
              << ", count " << c.count << (c.symmetric ? ", symmetric" : "");
 }
 
@@ -73,7 +71,7 @@ uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
   const auto factor = [&](int r) {
     return c.by_pointer ? static_cast<double>(kFactors[r]) : factor_of(c.dtype);
   };
-  return reduce_scaled(c.dtype, c.op, operands, c.result(), c.position, factor, rank);
+  return reduce_scaled(c.dtype, c.op, operands, c.result, c.position, factor, rank);
 }
 
 // Compares a call by every algorithm that takes it; returns the number of these algorithms.
@@ -83,7 +81,7 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   const int size = group.size();
   const size_t blocks = c.what == SYMM_COLLECTIVE_REDUCE_SCATTER ? static_cast<size_t>(size) : 1;
   const bool gets = c.what != SYMM_COLLECTIVE_REDUCE || rank == 1 % size;
-  const size_t element = size_of(c.result());
+  const size_t element = size_of(c.result);
   std::vector<std::byte> private_send(c.count * blocks * size_of(c.dtype));
   std::vector<std::byte> private_recv(c.count * element);
   std::byte* const send = c.symmetric ? block.at<std::byte>(rank) : private_send.data();
@@ -96,7 +94,7 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   const size_t first = blocks == 1 ? 0 : static_cast<size_t>(rank) * c.count;
   for (size_t i = 0; i < c.count; ++i) {
     if (i < kPeriod) {
-      store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
+      store_bits(c.result, expected(c, rank, size, first + i), &right[i * element]);
     } else {
       std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
     }
@@ -110,7 +108,7 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
     options.value.scale_position = c.position;
     if (c.position != SYMM_SCALE_NONE && c.by_pointer) options.value.scale_pointer = &factor;
     if (c.position != SYMM_SCALE_NONE && !c.by_pointer) options.value.scale = factor_of(c.dtype);
-    if (c.result() == SYMM_DTYPE_F32) options.value.result_dtype = SYMM_DTYPE_F32;
+    if (c.result != c.dtype) options.value.result_dtype = c.result;
     std::memset(recv, 0x5A, right.size());
     const auto call = call_of(c.what, send, recv, c.count, c.dtype, c.op, 1 % size);
     const symm_status_t status = run(group.get(), call, options);
@@ -124,8 +122,7 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
     ++done;
     if (gets) {
       for (size_t i = 0; i < c.count && std::memcmp(recv, right.data(), right.size()) != 0; ++i) {
-        EXPECT_EQ(
-            load_bits(c.result(), recv + i * element), load_bits(c.result(), &right[i * element]))
+        EXPECT_EQ(load_bits(c.result, recv + i * element), load_bits(c.result, &right[i * element]))
             << "algorithm " << algorithm << ", element " << i;
         if (testing::Test::HasFailure()) return done;
       }
@@ -145,21 +142,27 @@ void run_scaled(const Group& group) {
   const std::array<symm_scale_t, 3> scales = {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER};
   for_each_combination(std::tuple(reductions, floats, scales, std::array{false, true},
                            std::array<size_t, 5>{0, 1, 7, 13, 1021}),
-      [&](symm_collective_t what, symm_dtype_t dtype, symm_scale_t position, bool to_f32,
+      [&](symm_collective_t what, symm_dtype_t dtype, symm_scale_t position, bool changes_type,
           size_t count) {
-        if (to_f32 && size_of(dtype) >= 4) return;
+        if (changes_type && dtype == SYMM_DTYPE_F64) return;
 
         const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
         ++turn;
+        symm_dtype_t result = dtype;
+        if (changes_type) result = dtype == SYMM_DTYPE_F32 ? floats[turn % 4] : SYMM_DTYPE_F32;
         done += compare(group, block,
-            {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
+            {what, dtype, ops[turn % 3], position, turn % 2 == 0, result, count, turn % 5 < 3});
       });
 
   // More than what is wide at a time.
-  for_each_combination(
-      std::tuple(reductions, std::array{false, true}), [&](symm_collective_t what, bool to_f32) {
+  for_each_combination(std::tuple(reductions, std::array{false, true}),
+      [&](symm_collective_t what, bool changes_type) {
         done += compare(group, block,
-            {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
+            {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false,
+                changes_type ? SYMM_DTYPE_F32 : SYMM_DTYPE_BF16, 300'007, false});
+        done += compare(group, block,
+            {what, SYMM_DTYPE_F32, SYMM_OP_SUM, changes_type ? SYMM_SCALE_NONE : SYMM_SCALE_AFTER,
+                false, SYMM_DTYPE_BF16, 300'007, false});
       });
 
   EXPECT_GT(done, 1000);

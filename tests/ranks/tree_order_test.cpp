@@ -147,8 +147,8 @@ std::vector<uint64_t> column(symm_dtype_t dtype, int size, size_t i) {
   return bits;
 }
 
-// A factor before or after the sum, and sums that are left unrounded.
-TEST(TreeOrder, HoldsWithAFactorAndInAWiderType) {
+// A factor before or after the sum, and sums in a wider or a narrower type.
+TEST(TreeOrder, HoldsWithAFactorAndInAnotherType) {
   for (const int size : {4, 5, 7, 8}) {
     as_threads(size, [size](int rank, const Group& group) {
       for_each_combination(
@@ -156,18 +156,20 @@ TEST(TreeOrder, HoldsWithAFactorAndInAWiderType) {
               std::array{SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}, kTreeOps),
           [&](symm_dtype_t dtype, symm_scale_t position, symm_op_t op) {
             const std::vector<std::byte> send = elements_of_rank(dtype, rank);
-            std::vector<float> recv(kElements);
+            const symm_dtype_t result = dtype == SYMM_DTYPE_F32 ? SYMM_DTYPE_BF16 : SYMM_DTYPE_F32;
+            const size_t element = symm::tool::size_of(result);
+            std::vector<std::byte> recv(kElements * element);
             const double factor = position == SYMM_SCALE_NONE ? 0 : 0.1;
-            auto options = scaled(position, factor, nullptr, SYMM_DTYPE_F32);
+            auto options = scaled(position, factor, nullptr, result);
             options.value.order = SYMM_ORDER_TREE;
             check(symm_allreduce(
                 group.get(), send.data(), recv.data(), kElements, dtype, op, options, nullptr));
 
             for (size_t i = 0; i < kElements; ++i) {
               const uint64_t right = symm::reference::reduce_scaled(
-                  dtype, op, column(dtype, size, i), SYMM_DTYPE_F32, position,
-                  [&](int) { return factor; }, rank, SYMM_ORDER_TREE);
-              ASSERT_EQ(symm::reference::to_bits(recv[i]), right)
+                  dtype, op, column(dtype, size, i), result, position, [&](int) { return factor; },
+                  rank, SYMM_ORDER_TREE);
+              ASSERT_EQ(symm::reference::load_bits(result, &recv[i * element]), right)
                   << "element " << i << ", dtype " << dtype << ", position " << position;
             }
           });

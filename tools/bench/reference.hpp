@@ -338,7 +338,7 @@ uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operand
     }
     auto value = reduce_floats<Wide>(op, wide, from_bits<Wide>, false, order);
     if (position == SYMM_SCALE_AFTER) value *= static_cast<Wide>(factor(rank));
-    return size_of(result) < 4 ? encode(dtype, static_cast<float>(value)) : to_bits(value);
+    return size_of(result) < 4 ? encode(result, static_cast<float>(value)) : to_bits(value);
   };
 
   return dtype == SYMM_DTYPE_F64 ? in(0.0) : in(0.0F);

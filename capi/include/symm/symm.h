@@ -3799,7 +3799,8 @@ SYMM_API symm_status_t symm_neighbor_alltoallv(
  * Factor and result type
  *
  * symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor,
- * and can leave the sum of narrow floats unrounded (result_dtype). Then operands are
+ * and can leave the sum of narrow floats unrounded, or round that of F32 to a narrow float
+ * (result_dtype). Then operands are
  * 1. converted to f32 (F64: f64),
  * 2. multiplied (SYMM_SCALE_BEFORE),
  * 3. combined in the order of the call,
@@ -3816,7 +3817,7 @@ SYMM_API symm_status_t symm_neighbor_alltoallv(
  * - All of this must agree on all ranks, except what scale_pointer points to: each rank's
  *   factor is for its own operand (BEFORE) or result (AFTER).
  * - INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 for F16, BF16 and
- *   F8, or either of them with a call that does not reduce.
+ *   F8 and than one of these for F32, or either of them with a call that does not reduce.
  * - With a result_dtype other than dtype no form is in place.
  */
 

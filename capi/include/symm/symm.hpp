@@ -394,17 +394,23 @@ struct Operands {
   Span<Element> recv;
 };
 
+constexpr bool is_narrow_float(symm_dtype_t dtype) {
+  return dtype == SYMM_DTYPE_F16 || dtype == SYMM_DTYPE_BF16 || dtype == SYMM_DTYPE_F8E4M3 ||
+         dtype == SYMM_DTYPE_F8E5M2;
+}
+
 // The elements of a reduction. recv may be float where send is of a narrower floating point
-// type, and then has the sum unrounded.
+// type, and then has the sum unrounded; or the other way round, and the sum is rounded to it.
 template <class Send, class Recv>
 struct Reduced {
   using From = std::remove_cv_t<
       std::remove_pointer_t<decltype(std::data(std::declval<const Send &>()))>>;
   using To = typename Operands<Send, Recv>::Element;
-  static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To>,
-                "recv has send's type, or float");
   static constexpr symm_dtype_t dtype = Dtype<From>::value;
   static constexpr symm_dtype_t result = Dtype<std::remove_cv_t<To>>::value;
+  static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To> ||
+                    (std::is_same_v<float, From> && is_narrow_float(result)),
+                "recv has send's type, or one is float and the other a narrower float");
   Span<const From> send;
   Span<To> recv;
 };

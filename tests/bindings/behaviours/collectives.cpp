@@ -80,13 +80,19 @@ struct Call {
   symm::Span<T> into_all() const { return {recv(), count_of_all()}; }
 };
 
-// Calls `reduce` with the place of the result: elements of T, or of F32 if the line says so of a
-// narrow T.
+// Calls `reduce` with the place of the result: elements of T; or if the line says so of F32, where
+// T is narrow, or of BF16, where T is F32.
 template <class T, class Reduce>
 void with_result(const Call<T>& call, const Reduce& reduce) {
   if constexpr (std::is_class_v<T>) {  // Narrow
     if (call.line.text("result", "") == "F32") {
       return reduce(symm::Span(reinterpret_cast<float*>(call.recv()), call.count()));
+    }
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (call.line.text("result", "") == "BF16") {
+      using Element = Narrow<SYMM_DTYPE_BF16>;
+      return reduce(symm::Span(reinterpret_cast<Element*>(call.recv()), call.count()));
     }
   }
   reduce(call.into());

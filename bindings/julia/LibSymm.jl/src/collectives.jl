@@ -111,22 +111,24 @@ end
     return options_of(call, symm_collective_options_t, values...)
 end
 
-# Floats whose sums can be left unrounded in Float32.
+# Floats whose sums can be left unrounded in Float32, and to which those of Float32 can be rounded.
 const NARROW = (SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2)
 
-"""The type of a result that is wider than the operands, else 0."""
-wider(A, B) = A === nothing || eltype(A) === eltype(B) ? Int32(0) : dtype(eltype(A))
+"""The type of a result that is another one than that of the operands, else 0."""
+result_type(A, B) = A === nothing || eltype(A) === eltype(B) ? Int32(0) : dtype(eltype(A))
 
 @noinline differ(what) = throw(DimensionMismatch(what))
 @noinline function differ_in_type(A, B)
     throw(ArgumentError("elements of $(eltype(A)) and $(eltype(B)) do not go together"))
 end
 
-# Whether elements go together: of one type, or for reductions also narrow floats into Float32.
+# Whether elements go together: of one type, or for reductions also narrow floats into Float32 and
+# Float32 into them.
 @inline same_type(A, B) = eltype(A) === eltype(B) || differ_in_type(A, B)
 function reduces(A, B)
     eltype(A) === eltype(B) && return true
     eltype(A) === Float32 && dtype(eltype(B)) in NARROW && return true
+    eltype(B) === Float32 && dtype(eltype(A)) in NARROW && return true
     return differ_in_type(A, B)
 end
 
@@ -179,7 +181,7 @@ options.
     tag=nothing,
     chosen...,
 ) where {F}
-    result = to === nothing || from === nothing ? Int32(0) : wider(to, from)
+    result = to === nothing || from === nothing ? Int32(0) : result_type(to, from)
     text = tag_text(tag)
     choice = Choice(; scale=scale, tag=text, chosen...)
     on = stream_for(stream, group)
@@ -1019,7 +1021,7 @@ raw_address(x::KeepAlive) = x.address
 raw_address(x) = address_of(x)
 
 function collective(f, calls::Batch, from, to, count, T, more...; scale=nothing, chosen...)
-    result = to === nothing || from === nothing ? Int32(0) : wider(to, from)
+    result = to === nothing || from === nothing ? Int32(0) : result_type(to, from)
     name, names = NOTED[f]
     kept = (operand(from), operand(to), from, to)
     fields = (;
@@ -1107,7 +1109,7 @@ function plan(
             send_stride=something(stride, group.size * count),
         )
         arguments = Ref(call_struct(collective, fields))
-        result = wider(to, from)
+        result = result_type(to, from)
         described(symm_plan_info_t) do call, out
             how = collective_options(call, choice, result)
             return symm_collective_plan(group, arguments, how, out)

@@ -309,8 +309,7 @@ const SYMM_GROUP_NO_MULTICAST = UInt64(0x200)
 """
 Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
 however many ranks share the work; "Order" in the chapter on collectives says how. As
-SYMM_ORDER=tree. All ranks must ask. With CUDA a group of more than 3 ranks with this flag
-is UNSUPPORTED.
+SYMM_ORDER=tree. All ranks must ask.
 """
 const SYMM_GROUP_TREE_ORDER = UInt64(0x400)
 

@@ -91,15 +91,16 @@ def _is_number(value: Any) -> bool:
 
 
 def _require(
-    recv: AnyOperand, send: AnyOperand, *, factor: int = 1, divisor: int = 1, wider: bool = False
+    recv: AnyOperand, send: AnyOperand, *, factor: int = 1, divisor: int = 1, reduces: bool = False
 ) -> None:
     """Check that `recv` has the type of `send`, and factor / divisor times its elements.
 
-    With `wider`, `recv` may also be f32 where `send` is a narrower float.
+    With `reduces`, one of them may also be f32 where the other is a narrower float.
     """
     if recv.dtype is not send.dtype:
         is_wider = recv.dtype is f32 and send.dtype in _NARROW_FLOATS
-        if not (wider and is_wider):
+        is_narrower = send.dtype is f32 and recv.dtype in _NARROW_FLOATS
+        if not (reduces and (is_wider or is_narrower)):
             raise InvalidArgumentError(f"recv: is of {recv.dtype!r}, send of {send.dtype!r}")
     if recv.size * divisor != send.size * factor:
         expected = send.size * factor // divisor
@@ -223,8 +224,8 @@ class Collectives(Owned):
         is of another type than `send`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
-        wider = target.code != source.code
-        if scale is None and not wider:
+        changes_type = target.code != source.code
+        if scale is None and not changes_type:
             return source, target, call_options, cuda_stream
 
         position = Scale.NONE
@@ -241,7 +242,7 @@ class Collectives(Owned):
                         f"scale: is {factor.size} elements of {factor.dtype!r}, not one of symm.f32"
                     )
                 pointer = factor.pointer
-        result = target.code if wider else 0
+        result = target.code if changes_type else 0
 
         given = call_options or (int(Algorithm.AUTO), 0)
         extended = (*given[:2], int(position), result, value, pointer, *given[6:])
@@ -336,7 +337,8 @@ class Collectives(Owned):
         Args:
             send: n elements.
             recv: n elements; None: in place. If `send` is of a narrower float, `recv` may be of
-                f32, and the result is not rounded to the narrower type.
+                f32, and the result is not rounded to the narrower type; if `send` is of f32, `recv`
+                may be of a narrower float, to which the result is rounded.
             op: "sum", "avg", "min", "max", "prod", "band", "bor" or "bxor".
             algorithm: the algorithm to use, the same on all ranks; None: the library chooses.
             timeout: seconds; None: the group's.
@@ -370,7 +372,7 @@ class Collectives(Owned):
         else:
             source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
             if target is not source:
-                _require(target, source, wider=True)
+                _require(target, source, reduces=True)
 
         op = op if type(op) is Op else member(Op, op)
         self._raw.symm_allreduce(
@@ -403,7 +405,7 @@ class Collectives(Owned):
         source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
         pointer, count = self._part_at(target, source, self.rank)
         if target is not source:
-            _require(target, source, divisor=self.size, wider=True)
+            _require(target, source, divisor=self.size, reduces=True)
 
         self._raw.symm_reduce_scatter(
             self._handle,
@@ -476,7 +478,7 @@ class Collectives(Owned):
             **options: the options of `allreduce()`.
         """
         source, target, call_options, cuda_stream = self._begin_reduction(send, recv, **options)
-        _require(target, source, wider=True)
+        _require(target, source, reduces=True)
         self._raw.symm_reduce(
             self._handle,
             source.pointer,

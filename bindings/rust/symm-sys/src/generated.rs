@@ -399,9 +399,8 @@ constants! {
     pub const SYMM_GROUP_NO_MULTICAST: u64 = 512;
     /// Combine floats as a balanced binary tree of the ranks, so that a sum has the same bits
     /// however many ranks share the work; "Order" in the chapter on collectives says how. As
-    /// SYMM_ORDER=tree. All ranks must ask. With CUDA a group of more than 3 ranks with this
-    /// flag is UNSUPPORTED. A flag of symm_group_config_t and symm_group_options_t, and of
-    /// symm_group_info_t.
+    /// SYMM_ORDER=tree. All ranks must ask. A flag of symm_group_config_t and
+    /// symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_TREE_ORDER: u64 = 1024;
     /// Pinned memory of the host, which devices and the host reach alike. A flag of
     /// symm_alloc_options_t and symm_heap_options_t.

@@ -138,16 +138,23 @@ fp8! {
 }
 
 /// An element type whose reductions can give elements of type `To`: its own type, or for floats
-/// narrower than `f32` also `f32`, in which results are left unrounded.
+/// narrower than `f32` also `f32`, in which results are left unrounded, and for `f32` also these,
+/// to which results are rounded.
 pub trait Reduces<To: Element>: Element {}
 
 impl<T: Element> Reduces<T> for T {}
 impl Reduces<f32> for F8E4M3 {}
 impl Reduces<f32> for F8E5M2 {}
+impl Reduces<F8E4M3> for f32 {}
+impl Reduces<F8E5M2> for f32 {}
 #[cfg(feature = "half")]
 impl Reduces<f32> for half::f16 {}
 #[cfg(feature = "half")]
 impl Reduces<f32> for half::bf16 {}
+#[cfg(feature = "half")]
+impl Reduces<half::f16> for f32 {}
+#[cfg(feature = "half")]
+impl Reduces<half::bf16> for f32 {}
 
 /// Implements [`Element`]. Each line is a type, the library's name of it, the atomic type of its
 /// size, and the conversions to and from the integer of that atomic type.

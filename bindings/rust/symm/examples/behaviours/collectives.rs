@@ -11,9 +11,10 @@ pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     }
     if line.has("result") {
         return match T::DTYPE {
-            f16::DTYPE => widened::<f16>(r, line),
-            bf16::DTYPE => widened::<bf16>(r, line),
-            _ => panic!("only a narrow float has another result"),
+            f16::DTYPE => changed::<f16, f32>(r, line, "F32"),
+            bf16::DTYPE => changed::<bf16, f32>(r, line, "F32"),
+            f32::DTYPE => changed::<f32, bf16>(r, line, "BF16"),
+            _ => panic!("only f32 and narrow floats have another result"),
         };
     }
     match line.verb {
@@ -311,12 +312,12 @@ fn optional<T: Element>(r: &Runner, line: &Line<'_>, key: &str, len: usize) -> O
     line.has(key).then(|| r.operand(line, key, len))
 }
 
-/// A reduction of a narrow float into f32.
-fn widened<T: Reduces<f32>>(r: &Runner, line: &Line<'_>) -> Result<()> {
-    assert_eq!(line.text("result"), "F32");
+/// A reduction into elements of another type, which the table calls `result`.
+fn changed<T: Reduces<U>, U: Element>(r: &Runner, line: &Line<'_>, result: &str) -> Result<()> {
+    assert_eq!(line.text("result"), result);
     let count = line.get("count");
     let send = r.operand::<T>(line, "send", count);
-    let mut recv = r.operand::<f32>(line, "recv", count);
+    let mut recv = r.operand::<U>(line, "recv", count);
     match line.verb {
         "allreduce" => r.group(line).allreduce(&send, &mut recv, line.op()),
         "reduce" => {

@@ -290,11 +290,8 @@ impl Runner {
             return line.skip(); // the memory of a dead machine is gone
         }
 
-        let dtype = if line.has("result") {
-            f32::DTYPE
-        } else {
-            dtype(line.text("dtype")).0
-        };
+        let typed = if line.has("result") { "result" } else { "dtype" };
+        let dtype = dtype(line.text(typed)).0;
         let f = line.formula();
         let from: i64 = line.get_or("from", self.rank as i64);
         let shift: i64 = line.get_or("shift", 0);

@@ -25,8 +25,8 @@ type Pair<T, U> = (Operand<T>, Operand<U>);
 /// All ranks make their calls in one order, and in each call pass one type, op, root and length.
 /// Operands may be any memory of the kind that the group works on; [`Span`](crate::Span)s of a
 /// memory of this group are used without a copy. Some ranks may pass spans and others not, and
-/// spans may have different offsets. A reduction of narrow floats into `f32` is not rounded
-/// ([`Reduces`]).
+/// spans may have different offsets. A reduction of narrow floats into `f32` is not rounded, and
+/// one of `f32` into a narrow float is rounded to that ([`Reduces`]).
 ///
 /// # Errors of all collectives
 ///
