@@ -220,6 +220,8 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
     EXPECT_EQ(run(3'000'000, DType::bf16,
                   {DType::bf16, DType::f32, ScalePosition::after, {}, Number(2.0)}, apart),
         Seen(2, "f32"));
+    EXPECT_EQ(run(3'000'000, DType::f32, {DType::f32, DType::bf16, {}, {}, Number()}, apart),
+        Seen(2, "f32, 2097152 elements at a time"));
     EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, Number(2.0)},
                   apart),
         Seen(1, "f64"));

@@ -66,8 +66,8 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
     const bool is_f32 = seed / kMostRanks % 2 == 1;
 
     // Rows of bf16 are worked on by two warps, or by one.
-    const size_t hidden = n == 2 && seed % 3 == 1 ? 512 : 256;
-    const unsigned threads = hidden == 512 && !is_f32 ? 64 : 32;
+    const size_t hidden = n == 2 && !is_f32 && seed % 3 == 1 ? 512 : 256;
+    const unsigned threads = hidden == 512 ? 64 : 32;
     Ranks ranks({.ranks = n,
         .seed = seed,
         .blocks = 1 + seed / 3 % 2,
