@@ -412,7 +412,7 @@ struct SumInTree {
     }
   }
 
-  static __device__ __noinline__ uint4 run(const uint4* operands, int ranks, bool average) {
+  static __device__ __forceinline__ uint4 run(const uint4* operands, int ranks, bool average) {
     uint4 out;
 #pragma unroll 1
     for (int number = 0; number < static_cast<int>(kPack) / kBytes; ++number) {
@@ -426,6 +426,12 @@ struct SumInTree {
     return out;
   }
 };
+
+// For kernels whose rank order is inlined, which keeps its registers so.
+template <class Type>
+__device__ __noinline__ uint4 sum_in_tree(const uint4* operands, int ranks, bool average) {
+  return SumInTree<Type>::run(operands, ranks, average);
+}
 
 // The tree of products, one element at a time: it is rare.
 template <class Type>
@@ -545,7 +551,7 @@ struct SumOrAverage {
       const Load& load, int ranks, const CollectiveArgs& args) {
     const bool average = static_cast<Op>(args.op) == Op::avg;
     if (args.in_tree != 0) {
-      return SumInTree<Type>::run(InMemory(load, ranks).operand, ranks, average);
+      return sum_in_tree<Type>(InMemory(load, ranks).operand, ranks, average);
     }
     return combine_loaded<Type, Sum>(load, ranks, average);
   }
