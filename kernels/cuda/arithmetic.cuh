@@ -545,12 +545,13 @@ struct SumOrAverage {
         operands, ranks, static_cast<Op>(args.op) == Op::avg, args.in_tree != 0);
   }
 
-  // Registers would hold what waits in a tree only at the cost of rank order.
-  template <class Load>
+  // Registers would hold what waits in a tree only at the cost of rank order. Where kMayBeTree is
+  // false the call is in rank order.
+  template <bool kMayBeTree = true, class Load>
   static __device__ __forceinline__ uint4 run_loaded(
       const Load& load, int ranks, const CollectiveArgs& args) {
     const bool average = static_cast<Op>(args.op) == Op::avg;
-    if (args.in_tree != 0) {
+    if (kMayBeTree && args.in_tree != 0) {
       return sum_in_tree<Type>(InMemory(load, ranks).operand, ranks, average);
     }
     return combine_loaded<Type, Sum>(load, ranks, average);
@@ -569,7 +570,7 @@ struct Any {
     return combine_any<kRanks>(operands, ranks, args);
   }
 
-  template <class Load>
+  template <bool kMayBeTree = true, class Load>
   static __device__ __forceinline__ uint4 run_loaded(
       const Load& load, int ranks, const CollectiveArgs& args) {
     return combine_any<kRoom>(InMemory(load, ranks).operand, ranks, args);

@@ -22,12 +22,12 @@ __device__ __forceinline__ uint4 operand(const CombineArgs& args, int number, ui
   return load_pack(reinterpret_cast<const char*>(args.operand[number]), args.call.unit, q);
 }
 
-template <class Arithmetic>
+template <class Arithmetic, bool kMayBeTree>
 __device__ __forceinline__ void whole(const CombineArgs& args) {
   for_packs(packs_of(args.call.unit), [&](uint64_t q) {
     const auto load = [&](int rank) { return operand(args, rank, q); };
     store_pack(reinterpret_cast<char*>(args.call.recv), args.call.unit, q,
-        Arithmetic::run_loaded(load, args.operands, args.call));
+        Arithmetic::template run_loaded<kMayBeTree>(load, args.operands, args.call));
   });
 }
 
@@ -115,11 +115,11 @@ extern "C" __global__ void __launch_bounds__(256)
     }
   }
 
-  const bool hot = is_sum || is_average;
-  if (hot && dtype == DType::bf16) return whole<SumOrAverage<Bf16>>(args);
-  if (hot && dtype == DType::f16) return whole<SumOrAverage<F16>>(args);
-  if (hot && dtype == DType::f32) return whole<SumOrAverage<NativeElement<float>>>(args);
-  whole<Any>(args);
+  const bool hot = (is_sum || is_average) && args.call.in_tree == 0;
+  if (hot && dtype == DType::bf16) return whole<SumOrAverage<Bf16>, false>(args);
+  if (hot && dtype == DType::f16) return whole<SumOrAverage<F16>, false>(args);
+  if (hot && dtype == DType::f32) return whole<SumOrAverage<NativeElement<float>>, false>(args);
+  whole<Any, true>(args);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
