@@ -95,7 +95,8 @@ void DeviceMultinodeTransport::connect(int peer, Message message, const PeerIden
 
 void DeviceMultinodeTransport::ready() {
   ForwardingTransport::ready();
-  const size_t slots = size_ + 2 * rail_.size();
+  // The same on all ranks, though rails may differ in length: ranks divide long calls alike.
+  const size_t slots = size_ + 2 * static_cast<size_t>(context_.machines.count);
   slot_bytes_ = device_.stages_of(context_.rank).size() / slots / kPackBytes * kPackBytes;
   device_.run_attached([&] {
     engine_.connect(id_, context_.until);

@@ -479,6 +479,18 @@ TEST(CudaMultinodeGroup, TellsItsEngineAndTheOrderOfSums) {
   }));
 }
 
+// Sums of more than a slot, where some ranks have no counterpart on the other machine.
+TEST(CudaMultinodeGroup, RanksOfUnequalMachinesDivideLongSumsAlike) {
+  expect_well(on_machines("aaab",
+      [](const std::shared_ptr<Group>& group) {
+        for (const Collective collective :
+            {Collective::allreduce, Collective::reduce_scatter, Collective::reduce}) {
+          compare(*group, {collective, DType::f32, Op::sum, 6'001});
+        }
+      },
+      {.before = [](int) { tune("hop=512"); }}));
+}
+
 // Floats by one shot and by two, in a group in tree order. The other ways add otherwise, and are
 // refused.
 TEST(CudaMultinodeGroup, CombinesAsATree) {
