@@ -1,4 +1,4 @@
-// A store in a directory that all ranks see. A value is written to a file without the key's
+// Stores in a directory that all ranks see. A value is written to a file without the key's
 // name and then linked to it, so a reader finds all of it or nothing, and no key is set twice.
 #include "core/bootstrap/dir_store.hpp"
 
@@ -9,10 +9,14 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
@@ -52,60 +56,106 @@ std::string escape_key(const std::string& key) {
   return escaped;
 }
 
-void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
+namespace {
+// Throws Error(mismatch) if the key is there.
+void set_key(int directory, const std::string& path, const std::string& description,
+    const std::string& key, const Bytes& value) {
   const std::string name = file_name(key);
   const std::string temporary = format("new.%016lx", process::random64());
-  const Fd file = make_fd(::openat, rendezvous_.fd(), temporary.c_str(),
+  const Fd file = make_fd(::openat, directory, temporary.c_str(),
       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (!file) throw system_error(errno, "open", rendezvous_.path() + "/" + temporary);
+  if (!file) throw system_error(errno, "open", path + "/" + temporary);
 
   SYMM_POINT("store.set");
-  const std::string path = rendezvous_.path() + "/";
   const bool written = write_whole(file.get(), value.data(), value.size());
 
   // Unlike rename(), link() fails if the key is there.
   const int error =
-      written && linkat(rendezvous_.fd(), temporary.c_str(), rendezvous_.fd(), name.c_str(), 0) == 0
-          ? 0
-          : errno;
+      written && linkat(directory, temporary.c_str(), directory, name.c_str(), 0) == 0 ? 0 : errno;
   SYMM_POINT("store.linked");
-  unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
+  unlinkat(directory, temporary.c_str(), 0);
 
-  if (!written) throw system_error(error, "write", path + temporary);
+  if (!written) throw system_error(error, "write", path + "/" + temporary);
   if (error == EEXIST) {
-    throw Error(Status::mismatch,
-        "the key \"" + key + "\" was set twice in " + rendezvous_.config().description);
+    throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description);
   }
-  if (error != 0) throw system_error(error, "link", path + name);
+  if (error != 0) throw system_error(error, "link", path + "/" + name);
 }
 
-Bytes DirStore::get(const std::string& key, Deadline deadline) {
-  SYMM_POINT("store.get");
+// The file of the key; none if it is not there.
+Fd open_key(int directory, const std::string& path, const std::string& key) {
   const std::string name = file_name(key);
+  Fd file = make_fd(::openat, directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (!file && errno != ENOENT) throw system_error(errno, "open", path + "/" + name);
+  return file;
+}
+
+// Waits for the key. `look` throws if it will not come.
+Bytes get_key(int directory, const std::string& path, const std::string& description,
+    const std::string& key, const std::function<void()>& look, Deadline deadline) {
+  SYMM_POINT("store.get");
   Fd file;
-  const auto look = [&] {
-    const auto open_key = [&] {
-      file = make_fd(::openat, rendezvous_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-      if (!file && errno != ENOENT) {
-        throw system_error(errno, "open", rendezvous_.path() + "/" + name);
-      }
-      return static_cast<bool>(file);
-    };
-    if (open_key()) return true;
+  const auto is_there = [&] {
+    file = open_key(directory, path, key);
+    return static_cast<bool>(file);
+  };
+  const auto look_once = [&] {
+    if (is_there()) return true;
 
     try {
-      rendezvous_.look_at_next_rank();
+      look();
     } catch (const Error&) {
-      if (open_key()) return true;  // a key that a rank set before it died counts
+      if (is_there()) return true;  // a key that a rank set before it died counts
       throw;
     }
     return false;
   };
 
-  if (!retry_until(look, deadline)) {
-    throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " +
-                                     rendezvous_.config().description + " before the deadline");
+  if (!retry_until(look_once, deadline)) {
+    throw Error(Status::timeout,
+        "the key \"" + key + "\" did not appear in " + description + " before the deadline");
   }
-  return read_all(file.get(), rendezvous_.path() + "/" + name);
+  return read_all(file.get(), path + "/" + file_name(key));
+}
+}  // namespace
+
+void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
+  set_key(rendezvous_.fd(), rendezvous_.path(), rendezvous_.config().description, key, value);
+}
+
+Bytes DirStore::get(const std::string& key, Deadline deadline) {
+  const auto look = [this] { rendezvous_.look_at_next_rank(); };
+  return get_key(
+      rendezvous_.fd(), rendezvous_.path(), rendezvous_.config().description, key, look, deadline);
+}
+
+namespace {
+constexpr char kFailure[] = "failure";  // the key of what a rank has told
+}  // namespace
+
+void PlaceStore::set(const std::string& key, const Bytes& value, Deadline) {
+  set_key(place_->fd(), place_->path(), place_->path(), key, value);
+}
+
+Bytes PlaceStore::get(const std::string& key, Deadline deadline) {
+  const auto look = [this] {
+    if (const Fd file = open_key(place_->fd(), place_->path(), kFailure)) {
+      Failure told;
+      const Bytes text = read_all(file.get(), place_->path() + "/" + file_name(kFailure));
+      const char* const fault =
+          text.size() < kFailureHeader ? "cut short" : decode(Reader(text), told);
+      if (fault == nullptr && told.status != Status::ok) throw Error(std::move(told));
+    }
+    look_();
+  };
+  return get_key(place_->fd(), place_->path(), place_->path(), key, look, deadline);
+}
+
+void PlaceStore::tell(const Failure& failure) const noexcept try {
+  Writer text;
+  encode(text, failure);
+  set_key(place_->fd(), place_->path(), place_->path(), kFailure, text.bytes_);
+} catch (const std::exception&) {
+  return;  // another rank was first; or the others look for those that are gone
 }
 }  // namespace symm

@@ -1,6 +1,8 @@
-// A store in a directory: one file for each key, which appears complete or not at all.
+// Stores in a directory: one file for each key, which appears complete or not at all.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -8,8 +10,10 @@
 #include "core/base/error.hpp"
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/socket/directory.hpp"
 
 namespace symm {
+// The store of ranks that rendezvous in a directory.
 class DirStore final : public Store {
  public:
   DirStore(DirectoryRendezvousConfig config, Deadline deadline)
@@ -23,6 +27,26 @@ class DirStore final : public Store {
 
  private:
   DirectoryRendezvous rendezvous_;
+};
+
+// The store of ranks that know each other already, and need a place only. It is a shared directory
+// that one of them makes, and that the others enter.
+class PlaceStore final : public Store {
+ public:
+  // `look` throws if a rank is gone; it is called again and again while a key is awaited.
+  PlaceStore(std::unique_ptr<SharedDirectory> place, std::function<void()> look)
+      : place_(std::move(place)), look_(std::move(look)) {}
+
+  void set(const std::string& key, const Bytes& value, Deadline deadline) override;
+  // Throws the failure that a rank has told, and what `look` throws.
+  Bytes get(const std::string& key, Deadline deadline) override;
+  std::string directory() const override { return place_->path(); }
+  // The first failure that is told counts.
+  void tell(const Failure& failure) const noexcept override;
+
+ private:
+  const std::unique_ptr<SharedDirectory> place_;
+  const std::function<void()> look_;
 };
 
 // A key as a file name: letters, digits, '.', '_' and '-' stand for themselves, any other byte
