@@ -466,9 +466,10 @@ enum class MessageCall : uint32_t {
   group_create_from_ranks,
   group_local,
   group_shrink,
-  exchange_create
+  exchange_create,
+  group_grow
 };
-inline constexpr uint32_t kMessageCalls = 7;
+inline constexpr uint32_t kMessageCalls = 8;
 inline const char* name_of(MessageCall call) noexcept {
   switch (call) {
     case MessageCall::rendezvous: return "rendezvous";
@@ -478,6 +479,7 @@ inline const char* name_of(MessageCall call) noexcept {
     case MessageCall::group_local: return "group_local";
     case MessageCall::group_shrink: return "group_shrink";
     case MessageCall::exchange_create: return "exchange_create";
+    case MessageCall::group_grow: return "group_grow";
   }
   return "";
 }

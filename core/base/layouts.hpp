@@ -18,30 +18,32 @@ struct Layout {
 };
 
 // X(name, number, as messages name it)
-#define SYMM_LAYOUTS(X)                                                                        \
-  /* Packets and records of the mesh, and the bodies of all messages: core/mesh/wire.hpp. */   \
-  X(messages, 3, "messages between ranks")                                                     \
-  /* The files of an attempt to meet: core/bootstrap/directory_rendezvous.hpp. */              \
-  X(directory, 1, "files by which ranks meet")                                                 \
-  /* The frames of the store by TCP: core/bootstrap/tcp_store.cpp. */                          \
-  X(store, 2, "requests to the store by TCP")                                                  \
-  /* The handshake and frames of a secure stream: core/socket/secure.hpp. */                   \
-  X(greeting, 2, "greetings by TCP")                                                           \
-  X(unique_id, 2, "unique ids")                                                                \
-  /* The control segment of a rank on the host: core/host/control.hpp. */                      \
-  X(control, 9, "control segments")                                                            \
-  /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels */ \
-  /* of two ranks write there: kernels/cuda/args.hpp. */                                       \
-  X(cuda_control, 3, "control blocks of CUDA groups")                                          \
-  /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */   \
-  X(plans, 2, "choices of algorithms")                                                         \
-  /* What a message engine carries: core/multinode/messages.hpp. */                            \
-  X(remote, 5, "messages between machines")                                                    \
-  X(token, 2, "tokens")                                                                        \
-  /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                   \
-  X(leases, 4, "leases of memory")                                                             \
-  /* The two layouts of symm/page.h, whose numbers are in its magics. */                       \
-  X(page, 2, "pages of ranks")                                                                 \
+#define SYMM_LAYOUTS(X)                                                                          \
+  /* Packets and records of the mesh, and the bodies of all messages: core/mesh/wire.hpp. */     \
+  X(messages, 3, "messages between ranks")                                                       \
+  /* The files of an attempt to meet: core/bootstrap/directory_rendezvous.hpp. */                \
+  X(directory, 1, "files by which ranks meet")                                                   \
+  /* The frames of the store by TCP: core/bootstrap/tcp_store.cpp. */                            \
+  X(store, 2, "requests to the store by TCP")                                                    \
+  /* The handshake and frames of a secure stream: core/socket/secure.hpp. */                     \
+  X(greeting, 2, "greetings by TCP")                                                             \
+  X(unique_id, 2, "unique ids")                                                                  \
+  /* The control segment of a rank on the host: core/host/control.hpp. */                        \
+  X(control, 10, "control segments")                                                             \
+  /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels */   \
+  /* of two ranks write there: kernels/cuda/args.hpp. */                                         \
+  X(cuda_control, 3, "control blocks of CUDA groups")                                            \
+  /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */     \
+  X(plans, 2, "choices of algorithms")                                                           \
+  /* What a message engine carries: core/multinode/messages.hpp. */                              \
+  X(remote, 5, "messages between machines")                                                      \
+  X(token, 2, "tokens")                                                                          \
+  /* Tickets, and what members and newcomers say before they have met: core/group/ticket.hpp. */ \
+  X(ticket, 1, "tickets")                                                                        \
+  /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                     \
+  X(leases, 4, "leases of memory")                                                               \
+  /* The two layouts of symm/page.h, whose numbers are in its magics. */                         \
+  X(page, 2, "pages of ranks")                                                                   \
   X(trace, 2, "traces")
 
 namespace layouts {

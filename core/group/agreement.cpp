@@ -102,10 +102,12 @@ void merge(View& into, const View& from) {
 
 class Agreement {
  public:
-  Agreement(Group& group, const Topic& topic, const Failure& mine, Deadline deadline)
+  Agreement(
+      Group& group, const Topic& topic, const Failure& mine, Deadline deadline, MessageCall call)
       : group_(group),
         topic_(topic),
         deadline_(deadline),
+        call_(call),
         size_(static_cast<size_t>(group.size())) {
     mine_ = {std::vector<bool>(size_), std::vector<bool>(size_),
         mine.status == Status::ok ? -1 : group.rank(), mine};
@@ -182,14 +184,15 @@ class Agreement {
   // here. When they have failed the group, this rank waits for them to come.
   std::optional<Mesh::News> await_news(const std::vector<int>& awaited) {
     constexpr uint64_t kLookMs = 500;
-    const Page::Sleep shown(group_.revocation().page().get(), -1, "shrink", now_ns());
+    const char* const shown_as = call_ == MessageCall::group_grow ? "grow" : "shrink";
+    const Page::Sleep shown(group_.revocation().page().get(), -1, shown_as, now_ns());
     const auto silent = std::find_if(awaited.begin(), awaited.end(), [&](int rank) {
       const auto& told = told_[static_cast<size_t>(rank)];
       return !told || !(*told == mine_);
     });
     std::unique_ptr<MessageWait> wait;
     if (silent != awaited.end() && !group_.revocation().revoked()) {
-      wait = group_.transport().await_message(MessageCall::group_shrink, *silent, 0);
+      wait = group_.transport().await_message(call_, *silent, 0);
     }
 
     for (;;) {
@@ -230,6 +233,7 @@ class Agreement {
   Group& group_;
   const Topic topic_;
   Deadline deadline_;
+  const MessageCall call_;
   const size_t size_;
   View mine_;
   std::vector<std::optional<View>> told_;  // by rank: the last view that the rank told this one
@@ -238,14 +242,15 @@ class Agreement {
 };
 }  // namespace
 
-View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline) {
+View agree(
+    Group& group, const Topic& topic, const Failure& mine, Deadline deadline, MessageCall call) {
   if (group.size() > kMostRanksHere) {
     throw Error(Status::unsupported,
         format("a group of %d ranks: at most %d can agree", group.size(), kMostRanksHere));
   }
 
   try {
-    return Agreement(group, topic, mine, deadline).run();
+    return Agreement(group, topic, mine, deadline, call).run();
   } catch (const Overtaken&) {
     throw;
   } catch (const std::exception&) {
@@ -253,7 +258,7 @@ View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadl
     if (own.rank >= 0) throw;
     // The others wait for this rank. It agrees once more, with what failed here as its failure.
     // That is news to the others, so they tell their views again.
-    return Agreement(group, topic, group.blamed(std::move(own)), deadline).run();
+    return Agreement(group, topic, group.blamed(std::move(own)), deadline, call).run();
   }
 }
 }  // namespace symm

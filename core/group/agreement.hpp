@@ -40,6 +40,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/group/group.hpp"
@@ -66,6 +67,8 @@ struct Overtaken : Error {
 };
 
 // [collective over the living] Either all get one view, in which no rank is late, or all throw
-// one Error(timeout), which names a rank that is late. `topic` is used for nothing else.
-View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline);
+// one Error(timeout), which names a rank that is late. `topic` is used for nothing else. Ranks
+// that wait for this one elsewhere learn that it is in `call`.
+View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline,
+    MessageCall call = MessageCall::group_shrink);
 }  // namespace symm

@@ -4,8 +4,15 @@
 #include <cstdint>
 
 #include "core/group/group.hpp"
+#include "symm/symm.h"
 
 namespace symm {
+// The flags that may differ between ranks: each rank numbers its devices for itself, any rank
+// may ask for checks, and multicast is left out unless all ranks ask for it.
+inline constexpr uint64_t kOwnFlags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES |
+                                      SYMM_GROUP_CHECK | SYMM_GROUP_NO_CHECK |
+                                      SYMM_GROUP_MULTICAST | SYMM_GROUP_NO_MULTICAST;
+
 // The bits SYMM_GROUP_* of a configuration.
 uint64_t flags_of(const GroupConfig& config) noexcept;
 

@@ -74,12 +74,6 @@ struct Fact {
   };
 };
 
-// The flags that may differ between ranks: each rank numbers its devices for itself, any rank
-// may ask for checks, and multicast is left out unless all ranks ask for it.
-constexpr uint64_t kOwnFlags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES |
-                               SYMM_GROUP_CHECK | SYMM_GROUP_NO_CHECK | SYMM_GROUP_MULTICAST |
-                               SYMM_GROUP_NO_MULTICAST;
-
 // Thrown by all ranks alike when the vote says that they are on other machines than those for
 // which the transport was made. The ranks begin again.
 struct SeveralMachines {};
@@ -109,27 +103,6 @@ PeerFacts cleaned(PeerFacts facts) {
   clean(facts.uuid);
   clean(facts.bus);
   return facts;
-}
-
-// Completes a configuration with the defaults and the environment.
-GroupConfig completed(GroupConfig config) {
-  if (config.create_timeout_ms == 0) {
-    config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
-  }
-  if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
-  if (config.channels == 0) config.channels = kDefaultChannels;
-  require_channels(config.channels, "config.channels");
-
-  if (is_on("SYMM_CHECK") && !config.no_check) config.check = true;
-  if (is_on("SYMM_MULTICAST") && !config.no_multicast) config.multicast = true;
-  const std::string_view order = one_of("SYMM_ORDER", {"ranks", "any", "tree"});
-  if (!config.any_order && !config.rank_order && !config.tree_order) {
-    config.any_order = order == "any";
-    config.tree_order = order == "tree";
-  }
-  symm::number("SYMM_SPIN");  // refused before ranks meet, and not on the way
-  if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
-  return config;
 }
 
 // The NVLink domain of all ranks on the host of `rank`; 0 if they are not all in one.
@@ -210,7 +183,7 @@ void require_equal_facts(std::span<const Vote> votes, const char* source) {
 
 Group::Group(
     std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name)
-    : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
+    : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), pool_(id), addresses_(rank_) {
   size_ = static_cast<int>(members_.size());
   machines_.machine_of.resize(members_.size());
   machines_.host_of.resize(members_.size());
@@ -224,6 +197,26 @@ Group::Group(
   revocation_ = std::make_shared<Revocation>(
       size_, std::make_shared<Page>(mesh_->nonce(), id_, rank_, name, pids));
   past_ = Stragglers::of(*this);
+}
+
+GroupConfig Group::completed(GroupConfig config) {
+  if (config.create_timeout_ms == 0) {
+    config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
+  }
+  if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  if (config.channels == 0) config.channels = kDefaultChannels;
+  require_channels(config.channels, "config.channels");
+
+  if (is_on("SYMM_CHECK") && !config.no_check) config.check = true;
+  if (is_on("SYMM_MULTICAST") && !config.no_multicast) config.multicast = true;
+  const std::string_view order = one_of("SYMM_ORDER", {"ranks", "any", "tree"});
+  if (!config.any_order && !config.rank_order && !config.tree_order) {
+    config.any_order = order == "any";
+    config.tree_order = order == "tree";
+  }
+  symm::number("SYMM_SPIN");  // refused before ranks meet, and not on the way
+  if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
+  return config;
 }
 
 std::shared_ptr<Group> Group::create(const GroupConfig& asked) {

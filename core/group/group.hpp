@@ -61,6 +61,17 @@ struct SubgroupOptions {
   int channels = 0;
 };
 
+// How a group grows. Equal on all ranks, but for call_timeout_ms.
+struct GrowOptions {
+  enum class Mode : int32_t {
+    fill_dead = 0,  // newcomers take the numbers of the ranks that are gone
+    append = 1      // the living move up, and `count` newcomers follow them
+  };
+  uint64_t call_timeout_ms = 0;  // 0: the group's create_timeout_ms
+  Mode mode = Mode::fill_dead;
+  int count = 0;  // with append only
+};
+
 inline constexpr int kDefaultChannels = 64;
 inline constexpr int kMostChannels = 256;  // of a group or a memory
 
@@ -76,9 +87,12 @@ struct PeerFacts {
   uint64_t revoked[16] = {};  // the groups that Stragglers::name_revoked() names
 };
 
-struct Offer;  // exchange.hpp
+struct Offer;     // exchange.hpp
+struct Accepted;  // ticket.hpp
+struct Growth;    // growth.cpp
 class Group;
 class PeerLink;
+class SharedDirectory;
 
 // The group of whose ranks another one is formed, and the call that does it.
 struct Maker {
@@ -99,6 +113,12 @@ class Group : public std::enable_shared_from_this<Group> {
   // [collective over the living] A revoked group can shrink too. Without a name in the options the
   // new group has this group's.
   std::shared_ptr<Group> shrink(const SubgroupOptions& options = {});
+  // A ticket for processes that are to join this group, or one that shrink() and grow() make of it.
+  Bytes invite(uint64_t lifetime_ms) const;
+  // [collective over the living and as many newcomers] A revoked group can grow too.
+  std::shared_ptr<Group> grow(const GrowOptions& options);
+  // Waits until the group of the ticket, or one made of it, grows and takes this process.
+  static std::shared_ptr<Group> join(std::span<const std::byte> ticket, const GroupConfig& config);
   ~Group();
 
   int rank() const noexcept { return rank_; }
@@ -264,11 +284,26 @@ class Group : public std::enable_shared_from_this<Group> {
       std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
       std::shared_ptr<Group> lender = nullptr, const Maker& maker = {});
   static void require_options(const SubgroupOptions& options);
+  // A configuration with the defaults and the environment.
+  static GroupConfig completed(GroupConfig config);
   // The configuration of a group that is made of this one; its name is still this group's.
   GroupConfig config_for(const SubgroupOptions& options) const;
   Deadline deadline_of(const SubgroupOptions& options) const;
   std::shared_ptr<Group> shrink_in(
       uint64_t call, Deadline deadline, const SubgroupOptions& options);
+  void require_growable() const;
+  std::shared_ptr<Group> grow_in(uint64_t call, Deadline deadline, const GrowOptions& options);
+  void tell_place(const Growth& growth, const Topic& topic, const GrowOptions& options,
+      const std::string& path);
+  std::string hear_place(const Growth& growth, const Topic& topic, const GrowOptions& options);
+  void gather(Growth& growth, const Topic& topic, const GrowOptions& options);
+  std::unique_ptr<SharedDirectory> enter(const Growth& growth, const std::string& path) const;
+  void offer_ranks(Growth& growth) const;
+  void require_no_loss(const Growth& growth) const;
+  std::shared_ptr<Group> form_grown(Growth& growth);
+  static std::shared_ptr<Group> take_rank(
+      const Accepted& accepted, const GroupConfig& own, Deadline deadline);
+  void agree_on_birth(Deadline deadline);
   void require_side(const MessageSide& side) const;
   uint64_t machine_key() const;
   bool hears_all() const noexcept;
@@ -301,6 +336,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Mesh> mesh_;
   std::vector<int> members_;  // mesh rank of each group rank
   uint64_t id_;
+  uint64_t pool_;  // the number by which newcomers are found (ticket.hpp)
   int rank_ = 0;
   int size_ = 0;
   GroupConfig config_;

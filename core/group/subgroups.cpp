@@ -298,7 +298,10 @@ std::shared_ptr<Group> Group::shrink_in(
 
     View after = agree(*this, topic, trouble, deadline);
     const bool nobody_died = after.gone == view.gone;
-    if (after.by < 0 && nobody_died) return made;
+    if (after.by < 0 && nobody_died) {
+      made->pool_ = pool_;
+      return made;
+    }
     made.reset();
     if (after.by >= 0 && (nobody_died || after.failure.status != Status::peer_failed)) {
       throw Error(after.failure);

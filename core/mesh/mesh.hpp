@@ -46,6 +46,7 @@ enum class MessageKind : uint16_t {
   segment = 19,      // rendezvous: block and pad
   out_of_band = 20,  // rendezvous: what a transport has to agree on
   agreement = 21,    // which ranks of a group live
+  growth = 22,       // where the ranks of a group that grows meet
 };
 
 // The subject of a message. Sender and receiver must name equal topics.

@@ -11,6 +11,7 @@
 #include "core/bootstrap/unique_id.hpp"
 #include "core/engine/link.hpp"
 #include "core/group/exchange.hpp"
+#include "core/group/ticket.hpp"
 #include "core/host/control.hpp"
 #include "core/host/mailbox.hpp"
 #include "core/ipc/lease_ring.hpp"
@@ -69,6 +70,7 @@ std::vector<LayoutSizes> found() {
       {&layouts::remote,
           {sizeof(engine::Head), sizeof(multinode::EngineShare), sizeof(multinode::RemoteRows)}},
       {&layouts::unique_id, {kUniqueIdBytes}}, {&layouts::token, {ipc::kTokenFixed}},
+      {&layouts::ticket, {kTicketBytes, kOfferFixed}},
       {&layouts::leases, {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
       {&layouts::page, {sizeof(symm_page_t)}},
       {&layouts::trace, {sizeof(symm_trace_t), sizeof(symm_trace_call_t)}}};
@@ -78,11 +80,12 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
   const std::vector<KnownLayout> known = {
       {&layouts::messages, 3, {44, 76, 130, 50, 128, 24, 512, 232}},
       {&layouts::greeting, 2, {92, 80}},
-      {&layouts::control, 9, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
+      {&layouts::control, 10, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
       {&layouts::cuda_control, 3, {257088, 144, 64, 72, 53256, 256}},
       {&layouts::remote, 5, {80, 2124, 32}},
       {&layouts::unique_id, 2, {128}},
       {&layouts::token, 2, {140}},
+      {&layouts::ticket, 1, {512, 68}},
       {&layouts::leases, 4, {28, 24576, 139264}},
       {&layouts::page, 2, {3256}},
       {&layouts::trace, 2, {192, 192}},

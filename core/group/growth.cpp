@@ -1,0 +1,526 @@
+// Groups that grow: newcomers, which come by a ticket, take the numbers of the dead or follow the
+// living. The steps of a call of grow():
+//   1. agree:  the living agree on which ranks live (agreement.hpp), and that all of them grow the
+//              group in the way in which the lowest of them does, who leads.
+//   2. gather: the leader gathers as many newcomers as are wanted (ticket.hpp), makes a directory
+//              for all to meet in, and tells the living.
+//   3. enter:  the others enter it. If a rank has died meanwhile, the call goes on with step 2; if
+//              a rank could not do its part, all fail as it did, and nothing has happened.
+//   4. form:   the leader offers the newcomers their ranks. Old ranks and new ones wire up a mesh
+//              and form a group, as at its creation.
+//   5. agree:  the ranks of the new group agree that all of them have it.
+// Who fails in step 4 or 5 gives its half of the new group up, which is news to the others before
+// they could have agreed in step 5: it has told them nothing yet. So either all that live have the
+// group, or none. In that case the old ranks agree on the failure (6), each newcomer goes on
+// waiting, and the old group is what it was.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/deadline.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/log.hpp"
+#include "core/base/page.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/bootstrap/dir_store.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/group/agreement.hpp"
+#include "core/group/checks.hpp"
+#include "core/group/flags.hpp"
+#include "core/group/group.hpp"
+#include "core/group/ticket.hpp"
+#include "core/mesh/groups.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/socket/directory.hpp"
+#include "core/socket/socket.hpp"
+#include "symm/symm.h"
+
+namespace symm {
+// The ranks of the group that a call is to form, and where they meet.
+struct Growth {
+  std::vector<int> old_ranks;  // by new rank: the rank in the old group; -1: a newcomer
+  int leader = -1;             // the old rank of the leader
+  Deadline deadline = Deadline::never();
+  std::unique_ptr<SharedDirectory> place;
+  std::string path;                      // of the place
+  std::unique_ptr<Newcomers> newcomers;  // of the leader
+
+  int size() const { return static_cast<int>(old_ranks.size()); }
+  size_t wanted() const {
+    return static_cast<size_t>(std::count(old_ranks.begin(), old_ranks.end(), -1));
+  }
+  int new_rank(int old_rank) const {
+    return static_cast<int>(
+        std::find(old_ranks.begin(), old_ranks.end(), old_rank) - old_ranks.begin());
+  }
+};
+
+namespace {
+constexpr uint64_t kSettleMs = 2'000;  // for all to hear why the group was not formed
+
+// What the leader tells the living: how it was asked to grow, and the path of the place, which is
+// "" if the leader could not do its part. Filled with zeros.
+constexpr size_t kGrowthBody = 1'024;
+constexpr size_t kGrowthFixed = 2 * sizeof(uint32_t) + sizeof(uint16_t);
+
+Bytes body_of(const GrowOptions& options, const std::string& path) {
+  if (path.size() > kGrowthBody - kGrowthFixed) {
+    throw Error(Status::unavailable,
+        format("the directory '%s' has too long a path for ranks to meet in", path.c_str()));
+  }
+  Writer out;
+  out.numbers(
+      static_cast<int32_t>(options.mode), options.count, static_cast<uint16_t>(path.size()));
+  out.text(path);
+  out.bytes_.resize(kGrowthBody);
+  return std::move(out.bytes_);
+}
+
+const char* name_of(GrowOptions::Mode mode) {
+  return mode == GrowOptions::Mode::fill_dead ? "SYMM_GROW_FILL_DEAD" : "SYMM_GROW_APPEND";
+}
+
+// Reads what the leader, `rank`, has told, and returns the path. Throws if the leader grows the
+// group in another way.
+std::string read_body(const Bytes& body, const GrowOptions& mine, int rank, int64_t pid) {
+  Reader in(body);
+  GrowOptions theirs;
+  uint16_t path_size = 0;
+  int32_t mode = 0;
+  in.numbers(mode, theirs.count, path_size);
+  theirs.mode = static_cast<GrowOptions::Mode>(mode);
+  if (path_size > kGrowthBody - kGrowthFixed) {
+    throw Error({Status::peer_failed, rank, pid,
+        name_of_peer(rank, pid) + " told something else than a place to meet"});
+  }
+
+  if (theirs.mode != mine.mode) {
+    throw Error(Status::mismatch, format("options.mode: %s, and rank %d has %s", name_of(mine.mode),
+                                      rank, name_of(theirs.mode)));
+  }
+  if (theirs.count != mine.count) {
+    throw Error(Status::mismatch,
+        format("options.count: %d newcomers, and rank %d has %d", mine.count, rank, theirs.count));
+  }
+  return in.text(path_size);
+}
+
+// Enters the directory that `leader` made; peer_failed if it is gone.
+std::unique_ptr<SharedDirectory> enter_place(const std::string& path, int leader, int64_t pid) {
+  const size_t slash = path.rfind('/');
+  auto place = slash == std::string::npos
+                   ? nullptr
+                   : SharedDirectory::enter(path.substr(0, slash), path.substr(slash + 1));
+  if (!place) {
+    throw Error({Status::peer_failed, leader, pid,
+        name_of_peer(leader, pid) + " gave up while the group grew"});
+  }
+  return place;
+}
+
+Growth growth_of(const View& view, const GrowOptions& options, Deadline deadline) {
+  Growth growth;
+  growth.deadline = deadline;
+  const bool fills = options.mode == GrowOptions::Mode::fill_dead;
+  for (size_t rank = 0; rank < view.gone.size(); ++rank) {
+    if (!view.gone[rank]) {
+      growth.old_ranks.push_back(static_cast<int>(rank));
+      if (growth.leader < 0) growth.leader = static_cast<int>(rank);
+    } else if (fills) {
+      growth.old_ranks.push_back(-1);
+    }
+  }
+  if (!fills) growth.old_ranks.insert(growth.old_ranks.end(), options.count, -1);
+  return growth;
+}
+
+// A failure of the new group, as the old one tells it.
+Failure told_by_old(Failure failure, const Growth& growth) {
+  const auto rank = static_cast<size_t>(failure.rank);
+  if (failure.rank >= 0 && rank < growth.old_ranks.size()) failure.rank = growth.old_ranks[rank];
+  failure.message = "in the group that was to be: " + failure.message;
+  return failure;
+}
+
+// The time in which newcomers can be gathered, so that the others hear in time that there are too
+// few.
+Deadline gathering(Deadline deadline) {
+  const uint64_t left = deadline.remaining_ns();
+  if (left == Deadline::kInfinite) return deadline;
+  constexpr uint64_t kTellingNs = 500 * kMillisecondNs;
+  return Deadline::after_ms((left - std::min(left / 4, kTellingNs)) / kMillisecondNs);
+}
+
+// The topic of the step before.
+Topic before(Topic topic) {
+  --topic.sequence;
+  return topic;
+}
+
+uint64_t remaining_ms(Deadline deadline) {
+  const uint64_t left = deadline.remaining_ns();
+  return left == Deadline::kInfinite ? left : left / kMillisecondNs + 1;
+}
+
+std::vector<int> ranks_below(int size) {
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+}  // namespace
+
+// ---- members
+
+void Group::require_growable() const {
+  if (finalized_.load(std::memory_order_relaxed)) {
+    throw Error(Status::invalid_handle, "group: it was finalized");
+  }
+  if (backend_->kind() != BackendKind::host) {
+    throw Error(
+        Status::unsupported, "group: is a CUDA group, and only host groups take newcomers so far");
+  }
+  if (machines_.count > 1) {
+    throw Error(Status::unsupported,
+        format("group: is on %d machines, and newcomers come to groups of one machine so far",
+            machines_.count));
+  }
+}
+
+Bytes Group::invite(uint64_t lifetime_ms) const {
+  require_growable();
+  return make_ticket(pool_, name(), lifetime_ms);
+}
+
+std::shared_ptr<Group> Group::grow(const GrowOptions& options) {
+  const Trace traced(page(), "group_grow");
+  require_growable();
+  require_waiting(options.call_timeout_ms, "options.timeout_ms");
+  if (options.mode == GrowOptions::Mode::append &&
+      (options.count < 1 || options.count > kMostRanks - size_)) {
+    throw Error(Status::invalid_argument,
+        format("options.count: %d; SYMM_GROW_APPEND takes 1 to %d newcomers into this group",
+            options.count, kMostRanks - size_));
+  }
+  if (options.mode == GrowOptions::Mode::fill_dead && options.count != 0) {
+    throw Error(Status::invalid_argument,
+        format("options.count: %d, but SYMM_GROW_FILL_DEAD takes as many as ranks are gone",
+            options.count));
+  }
+
+  const uint64_t timeout_ms =
+      options.call_timeout_ms != 0 ? options.call_timeout_ms : config_.create_timeout_ms;
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  const TimedLock turn(shrinking_, timeout_ms, "grow");
+  for (;;) {
+    const uint64_t call = shrinks_++;
+    try {
+      return grow_in(call, deadline, options);
+    } catch (const Overtaken& overtaken) {
+      shrinks_ = overtaken.call;
+    }
+  }
+}
+
+std::shared_ptr<Group> Group::grow_in(
+    uint64_t call, Deadline deadline, const GrowOptions& options) {
+  constexpr MessageCall kGrow = MessageCall::group_grow;
+  Topic topic{MessageKind::agreement, id_, call, 0};
+  View view = agree(*this, topic, {}, deadline, kGrow);
+  if (view.by >= 0) throw Error(view.failure);
+
+  // Takes a step with the others, and agrees with them on its outcome.
+  const auto together = [&](const auto& step) {
+    ++topic.sequence;
+    Failure trouble;
+    try {
+      step();
+    } catch (...) {
+      trouble = current_failure();
+    }
+    View after =
+        agree(*this, topic, trouble, std::max(deadline, Deadline::after_ms(kSettleMs)), kGrow);
+    if (after.by >= 0) throw Error(after.failure);
+    return after;
+  };
+  const auto leads = [&](const Growth& growth) { return growth.leader == rank_; };
+  Growth growth = growth_of(view, options, deadline);
+  together([&] {
+    if (leads(growth)) tell_place(growth, topic, options, "");
+  });
+  view = together([&] {
+    if (!leads(growth)) hear_place(growth, before(topic), options);
+  });
+
+  for (bool is_met = false; !is_met;) {
+    Growth next = growth_of(view, options, deadline);
+    next.newcomers = std::move(growth.newcomers);
+    growth = std::move(next);
+
+    together([&] {
+      if (leads(growth)) gather(growth, topic, options);
+    });
+    const View entered = together([&] {
+      if (!leads(growth)) growth.place = enter(growth, hear_place(growth, before(topic), options));
+    });
+    is_met = entered.gone == view.gone;
+    view = entered;
+  }
+
+  Failure trouble;
+  try {
+    return form_grown(growth);
+  } catch (...) {
+    trouble = told_by_old(current_failure(), growth);
+  }
+  growth.newcomers.reset();
+  ++topic.sequence;
+  const View after =
+      agree(*this, topic, trouble, std::max(deadline, Deadline::after_ms(kSettleMs)), kGrow);
+  throw Error(after.by >= 0 ? after.failure : trouble);
+}
+
+// The leader tells how it grows the group, and where the ranks are to meet. It does so before it
+// agrees with the others that it has, so these need not wait for it in vain: what it told comes, or
+// its death does.
+void Group::tell_place(
+    const Growth& growth, const Topic& topic, const GrowOptions& options, const std::string& path) {
+  const Bytes body = body_of(options, path);
+  SYMM_POINT("grow.tell");
+  const Topic told{MessageKind::growth, topic.group, topic.tag, topic.sequence};
+  for (const int rank : growth.old_ranks) {
+    if (rank >= 0 && rank != rank_) send_if_there(rank, told, body, growth.deadline);
+  }
+}
+
+// Returns where the ranks are to meet; "" if the leader is gone. `topic` is that of the step in
+// which the leader told so. Throws if the leader grows the group in another way.
+std::string Group::hear_place(
+    const Growth& growth, const Topic& topic, const GrowOptions& options) {
+  const int leader = members_[static_cast<size_t>(growth.leader)];
+  const Topic told{MessageKind::growth, topic.group, topic.tag, topic.sequence};
+  Message message;
+  try {
+    SYMM_POINT("grow.hear");
+    message = mesh_->receive(leader, told, kGrowthBody, 0, nullptr, growth.deadline);
+  } catch (const Error& error) {
+    if (error.status() != Status::peer_failed) throw;
+    return "";  // the agreement that follows finds that the leader is gone
+  }
+  return read_body(message.body, options, growth.leader, identity(growth.leader).pid);
+}
+
+// The leader gathers newcomers, makes the place and tells it.
+void Group::gather(Growth& growth, const Topic& topic, const GrowOptions& options) {
+  if (!growth.newcomers) growth.newcomers = std::make_unique<Newcomers>(pool_);
+  const size_t wanted = growth.wanted();
+  if (!growth.newcomers->gather(wanted, gathering(growth.deadline))) {
+    const std::string how_many = format(
+        "newcomers that are wanted: %zu; that wait with a ticket "
+        "of this group, and answer: %zu",
+        wanted, growth.newcomers->gathered());
+    throw Error({Status::timeout, -1, 0, how_many});
+  }
+
+  SYMM_POINT("grow.gathered");
+  growth.place = SharedDirectory::make(default_parent(), "g");
+  growth.path = growth.place->path();
+  tell_place(growth, topic, options, growth.path);
+}
+
+// Enters the directory that the leader made; none if it has told of none.
+std::unique_ptr<SharedDirectory> Group::enter(const Growth& growth, const std::string& path) const {
+  if (path.empty()) return nullptr;
+  return enter_place(path, growth.leader, identity(growth.leader).pid);
+}
+
+// Offers each newcomer its rank.
+void Group::offer_ranks(Growth& growth) const {
+  RankOffer offer;
+  offer.size = growth.size();
+  offer.asker = growth.new_rank(rank_);
+  offer.channels = config_.channels;
+  offer.deadline_ms = remaining_ms(growth.deadline);
+  offer.pool = pool_;
+  offer.flags = flags_of(config_) & ~kOwnFlags;
+  offer.scratch_bytes = config_.scratch_bytes;
+  offer.create_timeout_ms = config_.create_timeout_ms;
+  offer.timeout_ms = config_.timeout_ms;
+  offer.place = growth.path;
+  offer.name = name();
+
+  size_t next = 0;
+  for (int rank = 0; rank < growth.size(); ++rank) {
+    if (growth.old_ranks[static_cast<size_t>(rank)] >= 0) continue;
+    Newcomers::Ready& newcomer = growth.newcomers->ready()[next++];
+    newcomer.rank = rank;
+    offer.rank = rank;
+    SYMM_POINT("grow.offer");
+    growth.newcomers->offer(newcomer, offer);
+  }
+}
+
+// Throws if a rank of the new group is gone, as far as this one can see.
+void Group::require_no_loss(const Growth& growth) const {
+  for (int rank = 0; rank < growth.size(); ++rank) {
+    const int old_rank = growth.old_ranks[static_cast<size_t>(rank)];
+    if (old_rank < 0 || !mesh_->is_gone(members_[static_cast<size_t>(old_rank)], id_)) continue;
+    const int64_t pid = identity(old_rank).pid;
+    throw Error(
+        {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died while the group grew"});
+  }
+  if (growth.newcomers) growth.newcomers->require_there();
+}
+
+std::shared_ptr<Group> Group::form_grown(Growth& growth) {
+  PlaceStore store(std::move(growth.place), [&] { require_no_loss(growth); });
+  std::shared_ptr<Mesh> mesh;
+  try {
+    if (growth.newcomers) offer_ranks(growth);
+    mesh = Mesh::connect(store, growth.new_rank(rank_), growth.size(), name(), growth.deadline);
+  } catch (...) {
+    store.tell(current_failure());
+    throw;
+  }
+
+  auto made = form(mesh, ranks_below(growth.size()), mesh->nonce(), config_for({}), {}, backend_,
+      bootstrap_, growth.deadline);
+  made->pool_ = pool_;
+  made->agree_on_birth(growth.deadline);
+  return made;
+}
+
+// Ends the formation of a group of old ranks and newcomers: all of them have it, or none.
+void Group::agree_on_birth(Deadline deadline) {
+  SYMM_POINT("grow.formed");
+  const Topic topic{MessageKind::agreement, id_, shrinks_++, 0};
+  const View view = agree(*this, topic, {}, deadline, MessageCall::group_grow);
+  if (view.by >= 0) throw Error(view.failure);
+
+  const auto gone = std::find(view.gone.begin(), view.gone.end(), true);
+  if (gone == view.gone.end()) return;
+  Failure cause = revocation_->failure();
+  if (cause.status != Status::ok) throw Error(std::move(cause));
+  const int rank = static_cast<int>(gone - view.gone.begin());
+  const int64_t pid = identity(rank).pid;
+  throw Error(
+      {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died while the group grew"});
+}
+
+// ---- newcomers
+
+namespace {
+// Refuses what a newcomer cannot choose.
+void require_newcomer(const GroupConfig& config) {
+  const std::pair<const char*, bool> given[] = {
+      {"rank", config.rank != 0},
+      {"size", config.size != 0},
+      {"bootstrap", !config.bootstrap.empty()},
+      {"store", config.callbacks != nullptr},
+      {"id", !config.id.empty()},
+      {"name", !config.name.empty()},
+      {"channels", config.channels != 0},
+      {"scratch_bytes", config.scratch_bytes != 0},
+      {"timeout_ms", config.timeout_ms != 0},
+  };
+  for (const auto& [name, is_given] : given) {
+    if (!is_given) continue;
+    throw Error(Status::invalid_argument,
+        format("config.%s: is given, but a newcomer has it from the group", name));
+  }
+
+  if (config.backend == BackendKind::cuda || config.device >= 0) {
+    throw Error(Status::unsupported,
+        format("config.%s: asks for CUDA, and only host groups take newcomers so far",
+            config.device >= 0 ? "device" : "backend"));
+  }
+  if (const uint64_t theirs = flags_of(config) & ~kOwnFlags; theirs != 0) {
+    const uint64_t bit = theirs & ~(theirs - 1);
+    throw Error(Status::invalid_argument,
+        format("config.flags: has %s, but a newcomer has it from the group", flag_name(bit)));
+  }
+}
+}  // namespace
+
+std::shared_ptr<Group> Group::join(std::span<const std::byte> bytes, const GroupConfig& config) {
+  const Trace traced(nullptr, "group_join");
+  require_newcomer(config);
+  const Ticket ticket = read_ticket(bytes);
+  GroupConfig own = completed(config);
+  own.backend = BackendKind::host;
+
+  const Deadline deadline = Deadline::after_ms(own.create_timeout_ms);
+  Newcomer newcomer(ticket);
+  SYMM_POINT("join.waits");
+  std::string trouble;
+  for (;;) {
+    Accepted accepted;
+    try {
+      accepted = newcomer.await_offer(deadline);
+    } catch (const Error& error) {
+      if (error.status() != Status::timeout) throw;
+      Failure failure = error.failure();
+      const std::string whose = ticket.group.empty() ? "" : " of the group '" + ticket.group + "'";
+      failure.message = "ticket" + whose + ": " + failure.message;
+      if (!trouble.empty()) failure.message += "; it failed to grow before: " + trouble;
+      throw Error(std::move(failure));
+    }
+
+    try {
+      return take_rank(accepted, own, deadline);
+    } catch (const Error& error) {
+      // What other ranks did wrong, or a death, ends the growth, and not the wait for the next.
+      const bool is_own = error.failure().rank == accepted.offer.rank || error.failure().rank < 0;
+      const bool may_pass = error.status() == Status::timeout ||
+                            error.status() == Status::peer_failed ||
+                            error.status() == Status::aborted;
+      if (is_own && !may_pass) throw;
+      trouble = error.what();
+      log::write(log::Level::info, "newcomer of the group '%s': %s", ticket.group.c_str(),
+          trouble.c_str());
+    }
+  }
+}
+
+std::shared_ptr<Group> Group::take_rank(
+    const Accepted& accepted, const GroupConfig& own, Deadline deadline) {
+  const RankOffer& offer = accepted.offer;
+  const Deadline until = std::min(deadline, Deadline::after_ms(offer.deadline_ms));
+  GroupConfig config = own;
+  set_flags(config, (flags_of(own) & kOwnFlags) | offer.flags);
+  config.tree_by_environment = false;
+  config.channels = offer.channels;
+  config.scratch_bytes = offer.scratch_bytes;
+  config.create_timeout_ms = offer.create_timeout_ms;
+  config.timeout_ms = offer.timeout_ms;
+  config.name = offer.name;
+
+  SYMM_POINT("join.offered");
+  const int64_t pid = identify(accepted.member.get()).pid;
+  PlaceStore store(enter_place(offer.place, offer.asker, pid), [&] {
+    if (!accepted.is_over()) return;
+    throw Error({Status::peer_failed, offer.asker, pid,
+        name_of_peer(offer.asker, pid) + " died or gave up while the group grew"});
+  });
+  std::shared_ptr<Mesh> mesh;
+  try {
+    mesh = Mesh::connect(store, offer.rank, offer.size, config.name, until);
+  } catch (...) {
+    store.tell(current_failure());
+    throw;
+  }
+
+  auto made = form(mesh, ranks_below(offer.size), mesh->nonce(), config, {}, nullptr,
+      format("ticket:%016lx", offer.pool), until);
+  made->pool_ = offer.pool;
+  made->agree_on_birth(until);
+  return made;
+}
+}  // namespace symm
