@@ -26,6 +26,7 @@
 #include "core/bootstrap/unique_id.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/flags.hpp"
+#include "core/group/ticket.hpp"
 #include "kernels/types.hpp"
 #include "symm/symm.h"
 
@@ -34,6 +35,8 @@ using namespace symm::capi;
 
 SYMM_OPTIONS(symm_group_config, config, failure, SYMM_GROUP_CONFIG_INIT)
 SYMM_OPTIONS(symm_group_options, options, channels, SYMM_GROUP_OPTIONS_INIT)
+SYMM_OPTIONS(symm_invite_options, options, failure, SYMM_INVITE_OPTIONS_INIT)
+SYMM_OPTIONS(symm_grow_options, options, count, SYMM_GROW_OPTIONS_INIT)
 
 namespace {
 StoreCallbacks callbacks_of(const symm_store_t& given) {
@@ -48,6 +51,9 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
 
 static_assert(static_cast<int32_t>(Locality::other_machine) == SYMM_LOCALITY_OTHER_MACHINE);
 static_assert(SYMM_UNIQUE_ID_MAX_BYTES == kUniqueIdBytes);
+static_assert(SYMM_TICKET_MAX_BYTES == kTicketBytes);
+static_assert(static_cast<int32_t>(GrowOptions::Mode::fill_dead) == SYMM_GROW_FILL_DEAD);
+static_assert(static_cast<int32_t>(GrowOptions::Mode::append) == SYMM_GROW_APPEND);
 
 // The bytes of config.id, one of three ways to say where the ranks meet.
 std::vector<std::byte> id_of(const symm_group_config_t& given) {
@@ -187,6 +193,47 @@ symm_status_t symm_group_shrink(
     const std::shared_ptr<Group> parent = group_of(group);
     const SubgroupOptions asked = subgroup_of(options);
     return make_handle<symm_group_t>([&] { return parent->shrink(asked); });
+  });
+}
+
+symm_status_t symm_group_invite(symm_group_t* group, const symm_invite_options_t* options,
+    void* out_ticket, size_t capacity, size_t* out_bytes) {
+  return produce(options, out_bytes, "out_bytes", [&] {
+    if (out_ticket == nullptr) throw Error(Status::invalid_argument, "out_ticket: is NULL");
+    const symm_invite_options_t given = read_options(options);
+    require_lasting(given.lifetime_ms, "options.lifetime_ms");
+    if (capacity < kTicketBytes) {
+      throw Error(Status::invalid_argument,
+          format("capacity: %zu is less than the %zu bytes of a ticket", capacity, kTicketBytes));
+    }
+    const Bytes ticket = group_of(group)->invite(given.lifetime_ms);
+    std::memcpy(out_ticket, ticket.data(), ticket.size());
+    return ticket.size();
+  });
+}
+
+symm_status_t symm_group_join(const void* ticket, size_t ticket_bytes,
+    const symm_group_config_t* config, symm_group_t** out) {
+  return produce(config, out, "out", [&] {
+    if (ticket == nullptr) throw Error(Status::invalid_argument, "ticket: is NULL");
+    const auto* const bytes = static_cast<const std::byte*>(ticket);
+    StoreCallbacks callbacks;
+    const GroupConfig asked = config_of(read_options(config), callbacks);
+    return make_handle<symm_group_t>([&] { return Group::join({bytes, ticket_bytes}, asked); });
+  });
+}
+
+symm_status_t symm_group_grow(
+    symm_group_t* group, const symm_grow_options_t* options, symm_group_t** out) {
+  return produce(options, out, "out", [&] {
+    const std::shared_ptr<Group> parent = group_of(group);
+    const symm_grow_options_t given = read_options(options);
+    if (given.mode < SYMM_GROW_FILL_DEAD || given.mode > SYMM_GROW_APPEND) {
+      throw not_known("options.mode", given.mode);
+    }
+    const GrowOptions asked{
+        given.timeout_ms, static_cast<GrowOptions::Mode>(given.mode), given.count};
+    return make_handle<symm_group_t>([&] { return parent->grow(asked); });
   });
 }
 

@@ -264,6 +264,7 @@ TRAVEL = [
     ("out_ranks capacity out_count", "capacity: int", "list[int]"),
     ("out_token capacity out_bytes", None, "bytes"),
     ("out_id capacity out_bytes", None, "bytes"),
+    ("out_ticket capacity out_bytes", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("calls count", "calls: Sequence[tuple[tuple[Any, ...] | None, ...]]", None),
     (
@@ -283,6 +284,7 @@ TRAVEL = [
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),
     ("token token_bytes", "token: bytes", None),
+    ("ticket ticket_bytes", "ticket: bytes", None),
 ]
 
 OWN = """

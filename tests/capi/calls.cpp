@@ -22,6 +22,13 @@ constexpr symm_piece_t kPiece = {0, 0, 4, 2, 4, 4};
 
 void ignore(void*, symm_log_level_t, const char*) {}
 
+// The configuration of a newcomer that looks once: nobody takes it.
+symm_group_config_t joining() {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.create_timeout_ms = 1;
+  return config;
+}
+
 uint64_t give_nothing(void*, symm_backend_t, int32_t, uint64_t) { return 0; }
 }  // namespace
 
@@ -46,6 +53,10 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_group_create_from_ranks, w.group, kSelf, 1, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_local, w.group, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_shrink, w.group, nullptr, w.out<symm_group_t*>()),
+      SYMM_CALL(symm_group_invite, w.group, nullptr, w.out_token(), w.kToken, w.out<size_t>()),
+      SYMM_CALL(symm_group_join, w.ticket.data(), w.ticket_size,
+          (support::Passed<symm_group_config_t>{joining()}), w.out<symm_group_t*>()),
+      SYMM_CALL(symm_group_grow, w.group, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_translate_rank, w.group, w.group, 0, w.out<int32_t>()),
       SYMM_CALL(symm_group_failed_ranks, w.group, w.out<int32_t>(), 1, w.out<size_t>()),
       SYMM_CALL(symm_group_failure_fd, w.group, w.out<int32_t>()),

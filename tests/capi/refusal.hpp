@@ -84,6 +84,8 @@ class World {
   std::byte* block = nullptr;
   std::array<std::byte, kToken + 1> token{};
   size_t token_size = 0;
+  std::array<std::byte, SYMM_TICKET_MAX_BYTES + 1> ticket{};
+  size_t ticket_size = 0;
   alignas(64) std::array<float, 64> source{};
   // Counts of a group of one rank.
   const size_t eight = 8;

@@ -99,6 +99,10 @@ support::Passed<symm_group_options_t> grouped(
 
 constexpr std::byte kNoId[SYMM_UNIQUE_ID_MAX_BYTES] = {};
 
+support::Passed<symm_grow_options_t> growing(symm_grow_mode_t mode, int32_t count) {
+  return {{sizeof(symm_grow_options_t), 1, nullptr, mode, count}};
+}
+
 // Calls symm_group_create() with a configuration that `change` has changed.
 template <class Change>
 symm_status_t create(World& w, Change change) {
@@ -157,9 +161,9 @@ const std::vector<Refusal>& refusals() {
   using support::normed;
   using support::placed;
   static const std::vector<Refusal> rows = {
-      SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ranks", "waits", "source",
-          "destination", "messages", "neighbors", "send_ranks", "recv_ranks", "call", "norm",
-          "requests"),
+      SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ticket", "ranks", "waits",
+          "source", "destination", "messages", "neighbors", "send_ranks", "recv_ranks", "call",
+          "norm", "requests"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
       SYMM_REFUSE_ALL(
           "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
@@ -419,6 +423,28 @@ const std::vector<Refusal>& refusals() {
               {sizeof(symm_ipc_export_options_t), 2, 0, 0, nullptr}})),
       SYMM_REFUSE(symm_ipc_export, capacity, "too small", INVALID_ARGUMENT, 100),
       SYMM_REFUSE(symm_unique_id, capacity, "too small", INVALID_ARGUMENT, 127),
+      SYMM_REFUSE(
+          symm_group_invite, capacity, "too small", INVALID_ARGUMENT, SYMM_TICKET_MAX_BYTES - 1),
+      SYMM_REFUSE_NAMED(symm_group_invite, options, lifetime_ms, "NOW", INVALID_ARGUMENT,
+          (support::Passed<symm_invite_options_t>{
+              {sizeof(symm_invite_options_t), SYMM_TIMEOUT_NOW, nullptr}})),
+      SYMM_REFUSE(symm_group_join, ticket, "no ticket", INVALID_ARGUMENT, w.source.data()),
+      SYMM_REFUSE(symm_group_join, ticket, "a token", INVALID_ARGUMENT, w.token.data()),
+      SYMM_REFUSE(symm_group_join, ticket_bytes, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(
+          symm_group_join, ticket_bytes, "one too few", INVALID_ARGUMENT, w.ticket_size - 1),
+      SYMM_REFUSE(
+          symm_group_join, ticket_bytes, "one too many", INVALID_ARGUMENT, w.ticket_size + 1),
+      SYMM_REFUSE_NAMED(symm_group_grow, options, mode, "unknown", UNSUPPORTED, growing(2, 0)),
+      SYMM_REFUSE_NAMED(symm_group_grow, options, mode, "-1", INVALID_ARGUMENT, growing(-1, 0)),
+      SYMM_REFUSE_NAMED(symm_group_grow, options, count, "fills, with a number", INVALID_ARGUMENT,
+          growing(SYMM_GROW_FILL_DEAD, 1)),
+      SYMM_REFUSE_NAMED(symm_group_grow, options, count, "appends nobody", INVALID_ARGUMENT,
+          growing(SYMM_GROW_APPEND, 0)),
+      SYMM_REFUSE_NAMED(symm_group_grow, options, count, "appends -1", INVALID_ARGUMENT,
+          growing(SYMM_GROW_APPEND, -1)),
+      SYMM_REFUSE_NAMED(symm_group_grow, options, count, "appends too many", INVALID_ARGUMENT,
+          growing(SYMM_GROW_APPEND, 32767)),
       SYMM_REFUSE(symm_ipc_import, token, "no token", INVALID_ARGUMENT, w.source.data()),
       SYMM_REFUSE(symm_ipc_import, token_bytes, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_ipc_import, token_bytes, "one too few", INVALID_ARGUMENT, w.token_size - 1),

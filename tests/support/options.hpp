@@ -8,13 +8,14 @@
 
 // The structs of options, each by the names of its type and of its initialiser: ROW(type, macro),
 // separated by commas.
-#define SYMM_EACH_OPTIONS(ROW)                                                        \
-  ROW(group_config, GROUP_CONFIG), ROW(group_options, GROUP_OPTIONS),                 \
-      ROW(alloc_options, ALLOC_OPTIONS), ROW(adopt_options, ADOPT_OPTIONS),           \
-      ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(call_options, CALL_OPTIONS),   \
-      ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS),   \
-      ROW(batch_options, BATCH_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS), \
-      ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
+#define SYMM_EACH_OPTIONS(ROW)                                                          \
+  ROW(group_config, GROUP_CONFIG), ROW(group_options, GROUP_OPTIONS),                   \
+      ROW(alloc_options, ALLOC_OPTIONS), ROW(adopt_options, ADOPT_OPTIONS),             \
+      ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(call_options, CALL_OPTIONS),     \
+      ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS),     \
+      ROW(batch_options, BATCH_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS),   \
+      ROW(ipc_import_options, IPC_IMPORT_OPTIONS), ROW(invite_options, INVITE_OPTIONS), \
+      ROW(grow_options, GROW_OPTIONS)
 
 namespace support {
 // A struct of arguments that lives as long as the call to which it is passed.

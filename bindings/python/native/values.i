@@ -139,6 +139,16 @@ OUT_LIST(out_ranks)
 %typemap(argout) (void *out_id, size_t capacity, size_t *out_bytes) {
   $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)*$3));
 }
+// Tickets are bytes.
+%typemap(in, numinputs=0) (void *out_ticket, size_t capacity, size_t *out_bytes)
+    (char ticket[SYMM_TICKET_MAX_BYTES], size_t length = 0) {
+  $1 = ticket;
+  $2 = sizeof ticket;
+  $3 = &length;
+}
+%typemap(argout) (void *out_ticket, size_t capacity, size_t *out_bytes) {
+  $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)*$3));
+}
 %typemap(in) (const void *token, size_t token_bytes) {
   char *bytes = NULL;
   Py_ssize_t length = 0;
@@ -146,3 +156,4 @@ OUT_LIST(out_ranks)
   $1 = bytes;
   $2 = (size_t)length;
 }
+%apply (const void *token, size_t token_bytes) { (const void *ticket, size_t ticket_bytes) };

@@ -337,6 +337,16 @@ class Runner:
     def do_shrink(self) -> symm.Group:
         return self.group().shrink(**self.part_options())
 
+    def do_invite(self) -> None:
+        ticket = self.group().invite()
+        self.bytes_at("at", len(ticket))[:] = np.frombuffer(ticket, np.uint8)
+
+    def do_join(self) -> symm.Group:
+        return symm.Group.join_by_ticket(self.bytes_at().tobytes(), timeout=self.timeout())
+
+    def do_grow(self) -> symm.Group:
+        return self.group().grow(self.integer("append", 0), timeout=self.timeout())
+
     def do_finalize(self) -> None:
         self.group().finalize()
 

@@ -891,7 +891,8 @@ SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class
 /*
  * A group is made by symm_group_create() from a configuration, or from another group: by
  * symm_group_split(), symm_group_create_from_ranks(), symm_group_local() and, after a failure,
- * symm_group_shrink(). Groups made from one another may overlap; their signals never meet.
+ * symm_group_shrink(). symm_group_grow() makes one of the living ranks of a group and of
+ * processes that join it. Groups made from one another may overlap; their signals never meet.
  *
  * A rank leaves a group with its last reference, or when its process exits, which need not
  * release anything. A rank that still waits for one that has left gets PEER_FAILED, so call
@@ -1326,6 +1327,149 @@ SYMM_API symm_status_t symm_group_local(symm_group_t *group,
 SYMM_API symm_status_t symm_group_shrink(symm_group_t *group,
                                          const symm_group_options_t *options,
                                          symm_group_t **out);
+
+/** No ticket has more bytes. */
+#define SYMM_TICKET_MAX_BYTES 512
+
+/** For symm_group_invite(). */
+typedef struct {
+  size_t struct_size;
+  /** For how long the ticket is good, in milliseconds; 0: until the machine is started anew. */
+  uint64_t lifetime_ms;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
+} symm_invite_options_t;
+
+/** The defaults of symm_invite_options_t. */
+#define SYMM_INVITE_OPTIONS_INIT {sizeof(symm_invite_options_t), 0, NULL}
+
+/**
+ * Make a ticket, by which other processes join `group` when it grows.
+ * [local] Since 0.2.
+ *
+ * Any rank calls this, before or after a failure, and sends the bytes by any means; a ticket
+ * serves for any number of processes, one after the other or at once. It is good for `group`,
+ * and for the groups that symm_group_shrink() and symm_group_grow() make of it, whether the
+ * rank that made it lives or not. It is no secret: who has it cannot join without being this
+ * user on this machine.
+ *
+ * @param group            group that is to grow; may be revoked, but not finalized.
+ * @param options          NULL means the defaults.
+ * @param[out] out_ticket  receives the ticket.
+ * @param capacity         bytes that out_ticket holds; SYMM_TICKET_MAX_BYTES suffices.
+ * @param[out] out_bytes   bytes of the ticket; not NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or the lifetime is
+ *                                    SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_UNSUPPORTED       `group` is a CUDA group, or is on several machines.
+ * @retval SYMM_ERR_UNAVAILABLE       there is no directory that is private to this user, or its
+ *                                    path is too long for a ticket.
+ * @retval SYMM_ERR_SYSTEM            a system call failed.
+ */
+SYMM_API symm_status_t symm_group_invite(symm_group_t *group,
+                                         const symm_invite_options_t *options,
+                                         void *out_ticket, size_t capacity,
+                                         size_t *out_bytes);
+
+/**
+ * Wait, as a newcomer, until the group of a ticket grows, and become a rank of what it becomes.
+ * [blocking, config.create_timeout_ms] Since 0.2.
+ *
+ * A newcomer costs the ranks of the group nothing while it waits, so a process that is ready
+ * for work waits here as a spare until a rank has died. Those that have waited for longest are
+ * taken first. The call returns on all newcomers that are taken, and on the ranks of the group,
+ * when all of them have the new group. If that fails, because of a death or another rank's
+ * failure, this process goes on waiting for the next call of symm_group_grow().
+ *
+ * The newcomer has the group's name, flags, channels, scratch_bytes and both deadlines.
+ *
+ * @param ticket        the bytes that symm_group_invite() made.
+ * @param ticket_bytes  their number.
+ * @param config        NULL means the defaults. Its create_timeout_ms is the deadline of this
+ *                      call. The flags SYMM_GROUP_CHECK and SYMM_GROUP_NO_CHECK count for this
+ *                      rank; the back end may be SYMM_BACKEND_HOST. All other fields must be as
+ *                      in SYMM_GROUP_CONFIG_INIT.
+ * @param[out] out      one reference, for symm_group_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the bytes are no ticket, or the ticket has expired; or a
+ *                                    field of config is given that the group decides on.
+ * @retval SYMM_ERR_UNSUPPORTED       another version of symm has made the ticket; or config
+ *                                    asks for CUDA.
+ * @retval SYMM_ERR_UNAVAILABLE       the ticket is for another machine or another user.
+ * @retval SYMM_ERR_TIMEOUT           no rank took this process before the deadline. The message
+ *                                    tells of the last time that the group failed to grow.
+ * @retval SYMM_ERR_MISMATCH          this process disagrees with the ranks of the group, as for
+ *                                    symm_group_create().
+ * @retval SYMM_ERR_SYSTEM            a system call failed in this process.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     this process has too little memory.
+ */
+SYMM_API symm_status_t symm_group_join(const void *ticket, size_t ticket_bytes,
+                                       const symm_group_config_t *config, symm_group_t **out);
+
+/** The places that newcomers take in a group that grows. */
+typedef int32_t symm_grow_mode_t;
+enum symm_grow_mode_values {
+  /**
+   * Newcomers take the numbers of the ranks that have died or released the group; all others
+   * keep theirs. As many newcomers are taken as ranks are gone. Where none is gone, the new
+   * group has the same ranks, which helps after a failure that nobody died of.
+   */
+  SYMM_GROW_FILL_DEAD = 0,
+  /** The living keep their order, as in symm_group_shrink(), and newcomers follow them. */
+  SYMM_GROW_APPEND = 1
+};
+
+/** For symm_group_grow(). */
+typedef struct {
+  size_t struct_size;
+  /** Deadline of this call in milliseconds; 0: create_timeout_ms of the group. */
+  uint64_t timeout_ms;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
+  /** Where newcomers are placed; the same on all ranks. */
+  symm_grow_mode_t mode;
+  /**
+   * With SYMM_GROW_APPEND the number of newcomers, at least 1, the same on all ranks; else 0.
+   */
+  int32_t count;
+} symm_grow_options_t;
+
+/** The defaults of symm_grow_options_t. */
+#define SYMM_GROW_OPTIONS_INIT {sizeof(symm_grow_options_t), 0, NULL, SYMM_GROW_FILL_DEAD, 0}
+
+/**
+ * Form a group of those ranks of `group` that are alive and have not released it, and of
+ * newcomers, which wait in symm_group_join().
+ * [collective over these] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * `group` may be revoked, and stays as it is. All ranks that live get the same group, or the
+ * same failure, and a failure changes nothing: the call can be made again, and newcomers go on
+ * waiting. A newcomer that does not answer, or has died, keeps no other one out. The call waits
+ * for newcomers until its deadline. Ranks that wait for this one in other calls get MISMATCH,
+ * which revokes `group`; this one waits until they grow it, too.
+ * symm_group_translate_rank() tells who became who. The new group has the configuration of
+ * `group`, and its name. Memory of the living meets again by symm_rendezvous() on the new
+ * group.
+ *
+ * @param group     group to grow; may be revoked, but not finalized.
+ * @param options   NULL means the defaults.
+ * @param[out] out  one reference, for symm_group_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  options.mode is negative, options.count is wrong, or the
+ *                                    deadline is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_TIMEOUT           there were too few newcomers, or a rank or a newcomer
+ *                                    lives and did not come.
+ * @retval SYMM_ERR_PEER_FAILED       a newcomer that was taken died, or a rank did when
+ *                                    newcomers had been taken; or the other ranks take this one
+ *                                    for dead.
+ * @retval SYMM_ERR_UNSUPPORTED       `group` is a CUDA group, is on several machines, or has
+ *                                    more than 8192 ranks; or options.mode is not known.
+ * @retval SYMM_ERR_ABORTED           another rank had the new group already and aborted it.
+ * @retval SYMM_ERR_UNAVAILABLE       there is no directory that is private to this user.
+ * @retval SYMM_ERR_MISMATCH          options differ between ranks, or ranks disagree as for
+ *                                    symm_group_create().
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank or a newcomer.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank or a newcomer has too little memory.
+ */
+SYMM_API symm_status_t symm_group_grow(symm_group_t *group, const symm_grow_options_t *options,
+                                       symm_group_t **out);
 
 /**
  * Tell which rank of `group` is rank `rank` of `other`.

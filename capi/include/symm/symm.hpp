@@ -1131,6 +1131,9 @@ inline UniqueId unique_id(const CallOptions &options = {}) {
   return id;
 }
 
+// The bytes by which processes join a group that grows.
+using Ticket = std::vector<std::byte>;
+
 // The side that sends the elements of `source` to rank `rank`, for Group::messages(). The memory
 // stays the caller's.
 template <class Source>
@@ -1237,6 +1240,32 @@ class Group : public Handle<symm_group_t> {
   // [collective over these] [blocking]
   Group shrink(const symm_group_options_t &options = SYMM_GROUP_OPTIONS_INIT) const {
     return Group(detail::given("symm_group_shrink", symm_group_shrink, get(), &options));
+  }
+
+  // Make a ticket, by which other processes join this group when it grows, for `lifetime_ms`
+  // milliseconds; 0: for as long as the machine runs. symm_group_invite(). [local]
+  Ticket invite(uint64_t lifetime_ms = 0) const {
+    symm_invite_options_t c = SYMM_INVITE_OPTIONS_INIT;
+    c.lifetime_ms = lifetime_ms;
+    Ticket ticket(SYMM_TICKET_MAX_BYTES);
+    size_t bytes = 0;
+    check(symm_group_invite(get(), &c, ticket.data(), ticket.size(), &bytes),
+          "symm_group_invite");
+    ticket.resize(bytes);
+    return ticket;
+  }
+
+  // Wait, as a newcomer, until the group of the ticket grows. symm_group_join(). [blocking]
+  static Group join(Span<const std::byte> ticket,
+                    const symm_group_config_t &config = SYMM_GROUP_CONFIG_INIT) {
+    return Group(detail::given("symm_group_join", symm_group_join, ticket.data(), ticket.size(),
+                               &config));
+  }
+
+  // Form a group of the ranks that live and of newcomers, also when this group is revoked.
+  // symm_group_grow(). [collective over these] [blocking]
+  Group grow(const symm_grow_options_t &options = SYMM_GROW_OPTIONS_INIT) const {
+    return Group(detail::given("symm_group_grow", symm_group_grow, get(), &options));
   }
 
   int32_t rank() const noexcept { return rank_; }

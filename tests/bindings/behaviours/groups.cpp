@@ -173,6 +173,25 @@ void shrink(Runner& runner, const Line& line) {
   runner.things[line.text("as")] = runner.group(line).shrink(options.value);
 }
 
+void invite(Runner& runner, const Line& line) {
+  const symm::Ticket ticket = runner.group(line).invite();
+  std::copy(ticket.begin(), ticket.end(), runner.address(line, "at"));
+}
+
+void join(Runner& runner, const Line& line) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.create_timeout_ms = timeout(line);
+  runner.things[line.text("as")] = symm::Group::join(runner.bytes(line, "at"), config);
+}
+
+void grow(Runner& runner, const Line& line) {
+  symm_grow_options_t options = SYMM_GROW_OPTIONS_INIT;
+  options.timeout_ms = timeout(line);
+  options.count = line.integer32("append", 0);
+  if (options.count != 0) options.mode = SYMM_GROW_APPEND;
+  runner.things[line.text("as")] = runner.group(line).grow(options);
+}
+
 void finalize(Runner& runner, const Line& line) { runner.group(line).finalize(); }
 
 void abort_group(Runner& runner, const Line& line) {
@@ -215,6 +234,9 @@ const Verbs& verbs_of_groups() {
       {"expect_status", expect_status},
       {"expect_stream_done", expect_stream_done},
       {"finalize", finalize},
+      {"grow", grow},
+      {"invite", invite},
+      {"join", join},
       {"local", local},
       {"make_id", make_id},
       {"shrink", shrink},

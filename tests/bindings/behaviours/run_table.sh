@@ -17,13 +17,20 @@ fi
 # The table says so where a token shall not be held.
 export SYMM_IPC_HOLD_MS=60000
 
+# The scenario of growth is left out where ranks are on several machines.
+table=$(mktemp)
+trap 'rm -f "$table" "${four:-}"' EXIT
+if [[ -n $LAYOUT ]]; then
+  sed -E '/^scenario growth$/,/^scenario /{/^scenario growth$/d;/^scenario /!d}' "${!#}" >"$table"
+  set -- "${@:1:$#-1}" "$table"
+fi
+
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
   # Rank 3 does what the other survivors of a failure do. The scenarios of blocks of their own
   # lengths, those up to bad arguments, and those of neighbours are written for 3 ranks, and left
   # out.
   four=$(mktemp)
-  trap 'rm -f "$four"' EXIT
   from='^scenario blocks_of_their_own_lengths'
   to='^scenario bad_arguments'
   sed -E \

@@ -28,6 +28,8 @@ that rank is on another machine.
 const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe)
 """No unique id has more bytes, so that it fits where an ncclUniqueId travels."""
 const SYMM_UNIQUE_ID_MAX_BYTES = Int32(128)
+"""No ticket has more bytes."""
+const SYMM_TICKET_MAX_BYTES = Int32(512)
 """
 Layout of pads and counts in a symm_memory_view_t: uint64_t[channel][source]. Another number
 is another layout.
@@ -249,6 +251,12 @@ const SYMM_LOG_ERROR = symm_log_level_t(1)
 const SYMM_LOG_WARNING = symm_log_level_t(2)
 const SYMM_LOG_INFO = symm_log_level_t(3)
 const SYMM_LOG_DEBUG = symm_log_level_t(4)
+
+"""The places that newcomers take in a group that grows."""
+const symm_grow_mode_t = Int32
+
+const SYMM_GROW_FILL_DEAD = symm_grow_mode_t(0)
+const SYMM_GROW_APPEND = symm_grow_mode_t(1)
 
 """Which elements share a scale of symm_rmsnorm_call_t."""
 const symm_quant_scale_t = Int32
@@ -497,6 +505,22 @@ struct symm_group_options_t
     create_timeout_ms::UInt64
     group_timeout_ms::UInt64
     channels::Int32
+end
+
+"""For symm_group_invite()."""
+struct symm_invite_options_t
+    struct_size::Csize_t
+    lifetime_ms::UInt64
+    failure::Ptr{symm_failure_t}
+end
+
+"""For symm_group_grow()."""
+struct symm_grow_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64
+    failure::Ptr{symm_failure_t}
+    mode::symm_grow_mode_t
+    count::Int32
 end
 
 """Facts about a group. Filled by symm_group_info()."""
@@ -944,6 +968,8 @@ const STRUCTS = (
     symm_store_t,
     symm_group_config_t,
     symm_group_options_t,
+    symm_invite_options_t,
+    symm_grow_options_t,
     symm_group_info_t,
     symm_group_peer_info_t,
     symm_group_stats_t,
@@ -1118,6 +1144,48 @@ order. [collective over these] [blocking, options.timeout_ms]
 @waiting symm_group_shrink(
     group::Ptr{symm_group_t},
     options::Ptr{symm_group_options_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""Make a ticket, by which other processes join `group` when it grows. [local]"""
+@call symm_group_invite(
+    group::Ptr{symm_group_t},
+    options::Ptr{symm_invite_options_t},
+    out_ticket::Ptr{Cvoid},
+    capacity::Csize_t,
+    out_bytes::Ptr{Csize_t},
+)::symm_status_t
+
+"""
+Wait, as a newcomer, until the group of a ticket grows, and become a rank of what it
+becomes. [blocking, config.create_timeout_ms]
+"""
+@call symm_group_join(
+    ticket::Ptr{Cvoid},
+    ticket_bytes::Csize_t,
+    config::Ptr{symm_group_config_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""
+`symm_group_join()` for arguments that hold no function of the caller's: other threads may
+collect garbage meanwhile.
+"""
+@waiting symm_group_join_without_callbacks symm_group_join(
+    ticket::Ptr{Cvoid},
+    ticket_bytes::Csize_t,
+    config::Ptr{symm_group_config_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""
+Form a group of those ranks of `group` that are alive and have not released it, and of
+newcomers, which wait in symm_group_join(). [collective over these] [blocking,
+options.timeout_ms]
+"""
+@waiting symm_group_grow(
+    group::Ptr{symm_group_t},
+    options::Ptr{symm_grow_options_t},
     out::Ptr{Ptr{symm_group_t}},
 )::symm_status_t
 

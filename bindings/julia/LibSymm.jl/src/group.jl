@@ -311,6 +311,80 @@ function shrink(group::Group; options...)
 end
 
 """
+    invite(group; lifetime=nothing)
+
+A ticket, by which other processes of this user on this machine join `group` when it grows, and the
+groups that [`shrink`](@ref) and [`grow`](@ref) make of it: bytes that may travel by any means.
+Local. `lifetime` is for how many seconds it is good; `nothing`: until the machine is started anew.
+"""
+function invite(group::Group; lifetime=nothing)
+    ticket = Vector{UInt8}(undef, SYMM_TICKET_MAX_BYTES)
+    used = produced(Csize_t) do call, out
+        how = options_of(call, symm_invite_options_t, milliseconds(lifetime), call.failure)
+        return symm_group_invite(group, how, ticket, length(ticket), out)
+    end
+    return resize!(ticket, used)
+end
+
+"""
+    join_by_ticket(ticket; timeout=nothing, check=nothing)
+
+Wait, as a newcomer, until the group of the ticket grows, and become a rank of what it becomes.
+Blocking. A process that waits here as a spare costs the ranks of the group nothing until they call
+[`grow`](@ref). `timeout` is in seconds; `nothing` for `\$SYMM_CREATE_TIMEOUT_MS`, else 300.
+"""
+function join_by_ticket(ticket::AbstractVector{UInt8}; timeout=nothing, check=nothing)
+    bytes = Vector{UInt8}(ticket)
+    flags, _ = group_flags(; check)
+    made = GC.@preserve bytes produced(Ptr{symm_group_t}) do call, out
+        config = options_of(
+            call,
+            symm_group_config_t,
+            0,
+            0,
+            SYMM_BACKEND_AUTO,
+            0,
+            flags,
+            C_NULL,
+            C_NULL,
+            C_NULL,
+            0,
+            milliseconds(timeout),
+            0,
+            C_NULL,
+            0,
+            0,
+            call.failure,
+        )
+        return symm_group_join(bytes, length(bytes), config, out)
+    end
+    return Group(made)
+end
+
+"""
+    grow(group; append=0, timeout=nothing)
+
+A group of the ranks that are alive and have not closed `group`, and of newcomers, which wait in
+[`join_by_ticket`](@ref). They take the numbers of the ranks that are gone; with `append`, so many
+follow the living instead, who move up as in [`shrink`](@ref). It works after a failure too: `group`
+may be revoked, and stays as it is.
+
+Collective over the ranks that are alive, which all get one group or all one failure, after which
+the call can be made again. Blocking; `timeout` is in seconds, `nothing` for the `create_timeout` of
+`group`.
+"""
+function grow(group::Group; append::Integer=0, timeout=nothing)
+    mode = append == 0 ? SYMM_GROW_FILL_DEAD : SYMM_GROW_APPEND
+    made = produced(Ptr{symm_group_t}) do call, out
+        how = options_of(
+            call, symm_grow_options_t, milliseconds(timeout), call.failure, mode, append
+        )
+        return symm_group_grow(group, how, out)
+    end
+    return Group(made)
+end
+
+"""
     translate_rank(group, other, rank)
 
 The rank in `group` of the process that is rank `rank` of `other`; `nothing` if it is not in

@@ -192,7 +192,8 @@ def unique_id() -> bytes:
 class Group(Collectives):
     """The ranks that share memory.
 
-    `from_env()`, `join()`, `from_store()`, `from_torch()` and `from_mpi()` form groups.
+    `from_env()`, `join()`, `from_store()`, `from_torch()` and `from_mpi()` form groups, and
+    `join_by_ticket()` waits for a place in one that grows.
 
     As a context manager, a group is finalized and closed at the end of the block. If the block
     raises, the group is aborted with the exception as the reason, so that no other rank waits
@@ -496,6 +497,68 @@ class Group(Collectives):
                 made again.
         """
         return Group(raw.symm_group_shrink(self._handle, _part_options(**options)))
+
+    def invite(self, lifetime: float | None = None) -> bytes:
+        """Make a ticket, by which other processes join this group when it grows. [local]
+
+        The bytes may travel by any means. They are good for any number of processes of this user
+        on this machine, for this group, and for those that `shrink()` and `grow()` make of it.
+
+        Args:
+            lifetime: seconds for which the ticket is good; None: until the machine restarts.
+
+        Raises:
+            UnsupportedError: the group is a CUDA group, or is on several machines.
+        """
+        return raw.symm_group_invite(self._handle, (milliseconds(lifetime),))
+
+    @classmethod
+    def join_by_ticket(
+        cls, ticket: bytes, *, timeout: float | None = None, check: bool | None = None
+    ) -> Group:
+        """Wait, as a newcomer, until the group of a ticket grows. [blocking, timeout]
+
+        A process waits here as a spare: it costs the ranks of the group nothing until they call
+        `grow()`. Its group has the name, flags and deadlines of the one that grew. ::
+
+            ticket = group.invite()  # a rank, which sends the bytes to the spare
+            group = symm.Group.join_by_ticket(ticket, timeout=math.inf)  # the spare
+            group = group.grow()  # the ranks that live, when one has died
+
+        Args:
+            ticket: the bytes that `invite()` returned.
+            timeout: seconds; None: $SYMM_CREATE_TIMEOUT_MS, else 300.
+            check: whether this rank compares the arguments of collectives; None: $SYMM_CHECK.
+
+        Raises:
+            InvalidArgumentError: the bytes are no ticket, or the ticket has expired.
+            UnavailableError: the ticket is for another machine or user.
+            symm.TimeoutError: no rank took this process.
+        """
+        flags, _ = _flags(check=check)
+        config = (0, 0, 0, 0, flags, None, None, None, 0, milliseconds(timeout), 0, "", 0, 0)
+        return cls(raw.symm_group_join(ticket, config))
+
+    def grow(self, append: int = 0, *, timeout: float | None = None) -> Group:
+        """Form a group of the ranks that are alive, and of newcomers. [collective]
+
+        [blocking, timeout] Newcomers are processes in `join_by_ticket()`. They take the numbers
+        of the ranks that are gone, and all others keep theirs. This group may be revoked, and
+        stays as it is. All get the same group, or the same failure, after which the call can be
+        made again.
+
+        Args:
+            append: so many newcomers follow the living instead, who move up as in `shrink()`;
+                the same on all ranks.
+            timeout: seconds; None: the create_timeout of this group.
+
+        Raises:
+            symm.TimeoutError: there were too few newcomers, or a rank did not come.
+            PeerFailedError: a rank or a newcomer died while the group grew.
+            UnsupportedError: the group is a CUDA group, or is on several machines.
+        """
+        mode = raw.SYMM_GROW_APPEND if append else raw.SYMM_GROW_FILL_DEAD
+        return Group(raw.symm_group_grow(self._handle, (milliseconds(timeout), mode, append)))
 
     def translate_rank(self, other: Group, rank: int) -> int | None:
         """The rank in this group of rank `rank` of `other`; None if it is not a member. [local]"""

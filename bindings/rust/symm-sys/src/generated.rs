@@ -322,6 +322,17 @@ enums! {
         Debug = SYMM_LOG_DEBUG = 4,
     }
 
+    /// The places that newcomers take in a group that grows.
+    pub enum GrowMode: symm_grow_mode_t {
+        /// Newcomers take the numbers of the ranks that have died or released the group; all
+        /// others keep theirs. As many newcomers are taken as ranks are gone. Where none is
+        /// gone, the new group has the same ranks, which helps after a failure that nobody died
+        /// of.
+        FillDead = SYMM_GROW_FILL_DEAD = 0,
+        /// The living keep their order, as in symm_group_shrink(), and newcomers follow them.
+        Append = SYMM_GROW_APPEND = 1,
+    }
+
     /// Which elements share a scale of symm_rmsnorm_call_t.
     pub enum QuantScale: symm_quant_scale_t {
         /// All elements; the caller gives the scale.
@@ -339,6 +350,7 @@ constants! {
     pub const SYMM_VERSION_PATCH: u32 = 0;
     pub const SYMM_VERSION: u32 = 8192;
     pub const SYMM_UNIQUE_ID_MAX_BYTES: u32 = 128;
+    pub const SYMM_TICKET_MAX_BYTES: u32 = 512;
     pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
     pub const SYMM_IPC_TOKEN_MAX_BYTES: u32 = 512;
     pub const SYMM_FUSED_VERSION_MAJOR: u32 = 1;
@@ -574,6 +586,22 @@ structs! {
         pub create_timeout_ms: u64,
         pub group_timeout_ms: u64,
         pub channels: i32,
+    }
+
+    /// For symm_group_invite().
+    pub struct symm_invite_options_t {
+        pub struct_size: usize,
+        pub lifetime_ms: u64,
+        pub failure: *mut symm_failure_t,
+    }
+
+    /// For symm_group_grow().
+    pub struct symm_grow_options_t {
+        pub struct_size: usize,
+        pub timeout_ms: u64,
+        pub failure: *mut symm_failure_t,
+        pub mode: symm_grow_mode_t,
+        pub count: i32,
     }
 
     /// Facts about a group. Filled by symm_group_info().
@@ -1149,6 +1177,33 @@ functions! {
     pub fn symm_group_shrink(
         group: *mut symm_group_t,
         options: *const symm_group_options_t,
+        out: *mut *mut symm_group_t,
+    ) -> symm_status_t;
+
+    /// Make a ticket, by which other processes join `group` when it grows. \[local\]
+    pub fn symm_group_invite(
+        group: *mut symm_group_t,
+        options: *const symm_invite_options_t,
+        out_ticket: *mut c_void,
+        capacity: usize,
+        out_bytes: *mut usize,
+    ) -> symm_status_t;
+
+    /// Wait, as a newcomer, until the group of a ticket grows, and become a rank of what it
+    /// becomes. \[blocking, config.create_timeout_ms\]
+    pub fn symm_group_join(
+        ticket: *const c_void,
+        ticket_bytes: usize,
+        config: *const symm_group_config_t,
+        out: *mut *mut symm_group_t,
+    ) -> symm_status_t;
+
+    /// Form a group of those ranks of `group` that are alive and have not released it, and of
+    /// newcomers, which wait in symm_group_join(). \[collective over these\] \[blocking,
+    /// options.timeout_ms\]
+    pub fn symm_group_grow(
+        group: *mut symm_group_t,
+        options: *const symm_grow_options_t,
         out: *mut *mut symm_group_t,
     ) -> symm_status_t;
 

@@ -144,6 +144,8 @@ options! {
     symm_call_options_t, request;
     symm_group_config_t;
     symm_group_options_t;
+    symm_invite_options_t;
+    symm_grow_options_t;
     symm_alloc_options_t;
     symm_adopt_options_t;
     symm_rendezvous_options_t;

@@ -14,6 +14,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use symm_sys::{self as sys, symm_group};
 
 /// How the devices of a group's ranks are linked.
@@ -78,6 +79,65 @@ pub fn unique_id() -> Result<UniqueId> {
     })?;
     id.truncate(len);
     Ok(UniqueId(id))
+}
+
+/// The bytes by which processes join a group that grows. They may travel by any means.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(Vec<u8>);
+
+impl Ticket {
+    /// The bytes, to be sent to newcomers.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Waits, as a newcomer, until the group of the ticket grows, and becomes a rank of what it
+    /// becomes. A process that waits here as a spare costs the ranks of the group nothing until
+    /// they call [`Group::grow`]. `timeout`: the default is `$SYMM_CREATE_TIMEOUT_MS`, else 300 s.
+    /// Errors: `InvalidArgument` (no ticket, or an expired one), `Unavailable` (of another machine
+    /// or user), `Unsupported` (of another version of symm), `Timeout` (no rank took this
+    /// process), otherwise as [`GroupConfig::create`].
+    pub fn join(&self, timeout: impl Into<Timeout>) -> Result<Group> {
+        let config = sys::symm_group_config_t {
+            create_timeout_ms: timeout.into().as_millis(),
+            ..Default::default()
+        };
+        let mut out = ptr::null_mut();
+        // SAFETY: the struct says its size, and the vector holds its bytes.
+        acting(config, |api, config| unsafe {
+            api.symm_group_join(self.0.as_ptr().cast(), self.0.len(), config, &mut out)
+        })?;
+        // SAFETY: a successful join gives one reference.
+        Group::from_handle(unsafe { Handle::new(out) }?)
+    }
+}
+
+/// Makes a ticket of bytes that came from another process. They are checked when they are used.
+impl From<Vec<u8>> for Ticket {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<&[u8]> for Ticket {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+builder! {
+    /// How a group grows: [`Group::grow_with`]. All but [`timeout`](Self::timeout) must be equal
+    /// on all ranks.
+    #[derive(Debug, Clone)]
+    #[must_use = "options do nothing until a group grows with them"]
+    pub struct GrowOptions {
+        /// Deadline of the call. Otherwise the group's deadline of create, split and rendezvous.
+        timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// So many newcomers follow the living, who move up as in [`Group::shrink`]. Otherwise
+        /// newcomers take the numbers of the ranks that are gone, and all others keep theirs.
+        append(newcomers: usize): usize = newcomers;
+    }
 }
 
 builder! {
@@ -582,6 +642,58 @@ impl Group {
         Self::from_handle(
             options.make(|c| on!(self.symm_group_shrink(options) => Handle, options: c))?,
         )
+    }
+
+    /// A ticket, by which other processes of this user on this machine join this group when it
+    /// grows, and the groups that [`shrink`](Self::shrink) and [`grow`](Self::grow) make of it. A
+    /// local call. `lifetime`: for how long the ticket is good; `None`: until the machine is
+    /// started anew. Errors: `Unsupported` (a CUDA group, or one on several machines),
+    /// `Unavailable` (no private directory), `System`.
+    pub fn invite(&self, lifetime: Option<Duration>) -> Result<Ticket> {
+        let given = sys::symm_invite_options_t {
+            lifetime_ms: lifetime.map_or(0, |time| Timeout::After(time).as_millis()),
+            ..Default::default()
+        };
+        let mut ticket = vec![0; sys::SYMM_TICKET_MAX_BYTES as usize];
+        let mut len = 0;
+        // SAFETY: the struct says its size, and the vector holds `ticket.len()` bytes.
+        acting(given, |api, options| unsafe {
+            api.symm_group_invite(
+                self.as_raw(),
+                options,
+                ticket.as_mut_ptr().cast(),
+                ticket.len(),
+                &mut len,
+            )
+        })?;
+        ticket.truncate(len);
+        Ok(Ticket(ticket))
+    }
+
+    /// A group of the ranks that are alive and have not released this one, and of newcomers, which
+    /// wait in [`Ticket::join`] and take the numbers of the ranks that are gone. It works after a
+    /// failure too: this group may be revoked, and stays as it is. All ranks that are alive call
+    /// it, and all get one group or all one failure, after which the call can be made again.
+    /// Errors: `Timeout` (too few newcomers, or a rank is alive and did not call), `PeerFailed` (a
+    /// rank or a newcomer died meanwhile), `Unsupported` (a CUDA group, or one on several
+    /// machines), otherwise as [`GroupConfig::create`].
+    pub fn grow(&self) -> Result<Self> {
+        self.grow_with(&GrowOptions::new())
+    }
+
+    /// As [`grow`](Self::grow), as `options` say.
+    pub fn grow_with(&self, options: &GrowOptions) -> Result<Self> {
+        let given = sys::symm_grow_options_t {
+            timeout_ms: options.timeout.as_millis(),
+            mode: if options.append == 0 {
+                sys::SYMM_GROW_FILL_DEAD
+            } else {
+                sys::SYMM_GROW_APPEND
+            },
+            count: number("append", options.append)?,
+            ..Default::default()
+        };
+        Self::from_handle(on!(self.symm_group_grow(options) => Handle, options: given)?)
     }
 
     /// The rank in this group of the process that is rank `rank` of `other`; `None` if that

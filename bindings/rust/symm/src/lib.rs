@@ -71,7 +71,7 @@ pub use error::{Error, Result};
 pub use exchange::{Exchange, Neighbors};
 pub use group::{
     AbortHandle, AlgorithmStats, CollectiveStats, Group, GroupConfig, GroupInfo, GroupOptions,
-    GroupStats, GroupTopology, PeerInfo, UniqueId, unique_id,
+    GroupStats, GroupTopology, GrowOptions, PeerInfo, Ticket, UniqueId, unique_id,
 };
 pub use heap::{Heap, HeapInfo, Piece};
 #[cfg(feature = "tracing")]

@@ -73,6 +73,16 @@ function run_create_from_ranks(r)
     return create_from_ranks(group(r), list(r, "ranks"); part_options(r)...)
 end
 run_shrink(r) = shrink(group(r); part_options(r)...)
+function run_invite(r)
+    ticket = invite(group(r))
+    copyto!(unsafe_wrap(Array, Ptr{UInt8}(address(r, "at")), length(ticket)), ticket)
+    return nothing
+end
+function run_join(r)
+    ticket = copy(unsafe_wrap(Array, Ptr{UInt8}(address(r, "at")), number(r, "bytes")))
+    return join_by_ticket(ticket; timeout=seconds(r))
+end
+run_grow(r) = grow(group(r); append=number(r, "append", 0), timeout=seconds(r))
 run_finalize(r) = finalize_group(group(r))
 run_abort(r) = abort(group(r), word(r, "reason"))
 

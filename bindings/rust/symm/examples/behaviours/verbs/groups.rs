@@ -6,8 +6,8 @@ use crate::values::group_flag;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use symm::{
-    Advice, Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, Locality, Op, Result,
-    Status, UniqueId,
+    Advice, Backend, Buffer, Collective, Error, GroupConfig, GroupOptions, GrowOptions, Locality,
+    Op, Result, Status, Ticket, UniqueId,
 };
 
 /// Sets the flags that a line wants or forbids.
@@ -98,6 +98,27 @@ pub fn create_from_ranks(r: &mut Runner, line: &Line<'_>) -> Result<()> {
 
 pub fn shrink(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let group = r.group(line).shrink_with(&options(line))?;
+    r.made(line, group)
+}
+
+pub fn invite(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let ticket = r.group(line).invite(None)?;
+    let bytes = ticket.as_bytes();
+    r.array(line, "at", bytes.len()).copy_from_slice(bytes);
+    Ok(())
+}
+
+pub fn join(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let ticket = Ticket::from(&*r.array(line, "at", line.get("bytes")));
+    let group = ticket.join(line.timeout())?;
+    r.made(line, group)
+}
+
+pub fn grow(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let options = GrowOptions::new()
+        .append(line.get_or("append", 0))
+        .timeout(line.timeout());
+    let group = r.group(line).grow_with(&options)?;
     r.made(line, group)
 }
 
