@@ -495,7 +495,6 @@ std::shared_ptr<Group> Group::take_rank(
   const Deadline until = std::min(deadline, Deadline::after_ms(offer.deadline_ms));
   GroupConfig config = own;
   set_flags(config, (flags_of(own) & kOwnFlags) | offer.flags);
-  config.tree_by_environment = false;
   config.channels = offer.channels;
   config.scratch_bytes = offer.scratch_bytes;
   config.create_timeout_ms = offer.create_timeout_ms;
