@@ -1366,14 +1366,13 @@ typedef struct {
  * @retval SYMM_ERR_SYSTEM            a system call failed.
  */
 SYMM_API symm_status_t symm_group_invite(symm_group_t *group,
-                                         const symm_invite_options_t *options,
-                                         void *out_ticket, size_t capacity,
-                                         size_t *out_bytes);
+                                         const symm_invite_options_t *options, void *out_ticket,
+                                         size_t capacity, size_t *out_bytes);
 
 /**
  * Wait, as a newcomer, until the group of a ticket grows, and become a rank of what it becomes.
  * [blocking, config.create_timeout_ms] Since 0.2.
- *
+ * [local] [blocking, config.create_timeout_ms] Since 0.2.
  * A newcomer costs the ranks of the group nothing while it waits, so a process that is ready
  * for work waits here as a spare until a rank has died. Those that have waited for longest are
  * taken first. The call returns on all newcomers that are taken, and on the ranks of the group,

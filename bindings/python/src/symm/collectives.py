@@ -670,7 +670,7 @@ class Collectives(Owned):
             send if is_root else recv, name, **options
         )
         nbytes = own.size * own.dtype.itemsize
-        return self._raw.symm_broadcast_bytes(
+        length: int = self._raw.symm_broadcast_bytes(
             self._handle,
             own.pointer if is_root else None,
             nbytes if is_root else 0,
@@ -680,6 +680,7 @@ class Collectives(Owned):
             call_options,
             cuda_stream,
         )
+        return length
 
     def allgather_rows(
         self,

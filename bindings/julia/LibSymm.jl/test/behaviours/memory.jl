@@ -100,7 +100,8 @@ function expect_elements(r, key="at")
     # The memory of a dead machine is gone.
     is_remote(r) && status(group(r)).status != LibSymm.SYMM_OK && return skip(r)
 
-    T = element_type(r, has(r, "result") ? "result" : "dtype")
+    operand = element_type(r)
+    T = has(r, "result") ? element_type(r, "result") : operand
     f = formula(r)
     from = number(r, "from", r.rank)
     shift = number(r, "shift", 0)

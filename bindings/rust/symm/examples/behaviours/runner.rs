@@ -290,7 +290,11 @@ impl Runner {
             return line.skip(); // the memory of a dead machine is gone
         }
 
-        let typed = if line.has("result") { "result" } else { "dtype" };
+        let typed = if line.has("result") {
+            "result"
+        } else {
+            "dtype"
+        };
         let dtype = dtype(line.text(typed)).0;
         let f = line.formula();
         let from: i64 = line.get_or("from", self.rank as i64);

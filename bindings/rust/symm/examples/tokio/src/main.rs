@@ -27,7 +27,9 @@ async fn main() -> Result<(), Failure> {
         }
     }
 
-    let sum = group.start_allreduce_in_place(vec![1_u32; 4], Op::Sum)?.await?;
+    let sum = group
+        .start_allreduce_in_place(vec![1_u32; 4], Op::Sum)?
+        .await?;
     println!("rank {rank}: the sum is {sum:?}");
     group.start_barrier()?.await?;
     if rank == 1 {
