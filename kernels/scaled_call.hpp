@@ -6,7 +6,9 @@
 //
 // If the wide operands fit into recv they are made there. Else they go through scratch,
 // as much at a time as that holds, which is the same on all ranks. Operands that are wide
-// already are combined from where they lie, unless each rank has a block of them.
+// already are combined from where they lie in an all-reduce. In a reduce-scatter their blocks lie
+// apart; and in a reduce only the root would know that its results, in scratch, cannot be reached
+// by other ranks, and would refuse alone what an algorithm needs.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +49,7 @@ class ScaledCall {
     const bool narrows = scaling.result != wide();
     in_recv_ = changes && !narrows && call.collective == Collective::allreduce;
     in_scratch_ = (changes && !in_recv_) || narrows;
-    makes_operands_ = changes || (narrows && blocks_ > 1);
+    makes_operands_ = changes || (narrows && call.collective != Collective::allreduce);
     most_ = in_scratch_ ? std::max<size_t>(1, scratch_bytes / size_of(wide()) / blocks_)
                         : std::max<size_t>(1, call.count);
   }
