@@ -184,7 +184,9 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 
   const auto collective = static_cast<Collective>(args.collective);
   const bool part_each = traits(collective).send_per_rank;
-  const bool broadcast = traits(collective).from_root;
+  // By its name, since more than one collective has the trait, and this kernel has no register
+  // left for that.
+  const bool broadcast = collective == Collective::broadcast;
   const int n = comm.size;
   const int me = comm.rank;
   const auto others = static_cast<uint32_t>(n - 1);
