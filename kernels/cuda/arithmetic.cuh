@@ -387,24 +387,24 @@ struct SumInTree {
     return all;
   }
 
-  static __device__ __forceinline__ Part tree(const uint4* operands, int ranks, int number) {
+  // The tree of up to kFew operands.
+  static __device__ __forceinline__ Part few(const uint4* operands, int ranks, int number) {
     constexpr int kHalf = kFew / 2;
+    const Part left = small(operands, ranks, number);
+    return ranks > kHalf ? add(left, small(operands + kHalf, ranks - kHalf, number)) : left;
+  }
+
+  static __device__ __forceinline__ Part tree(const uint4* operands, int ranks, int number) {
     Part waiting[kMost];
     int depth = 0;
 #pragma unroll 1
-    for (int few = 0;; ++few) {
-      const int first = few * kFew;
-      Part all{};
-#pragma unroll 1
-      for (int from = first; from < first + kFew && from < ranks; from += kHalf) {
-        const Part half = small(operands + from, ranks - from, number);
-        all = from == first ? half : add(all, half);
-      }
+    for (int first = 0;; first += kFew) {
+      const bool is_last = first + kFew >= ranks;
+      Part all = few(operands + first, is_last ? ranks - first : kFew, number);
 
       // As often as merges_after() says, or with all that wait.
-      const bool is_last = first + kFew >= ranks;
 #pragma unroll 1
-      for (int bits = few; depth > 0 && (is_last || (bits & 1) != 0); bits /= 2) {
+      for (int bits = first / kFew; depth > 0 && (is_last || (bits & 1) != 0); bits /= 2) {
         all = add(waiting[--depth], all);
       }
       if (is_last) return all;
@@ -412,16 +412,29 @@ struct SumInTree {
     }
   }
 
-  static __device__ __forceinline__ uint4 run(const uint4* operands, int ranks, bool average) {
-    uint4 out;
-#pragma unroll 1
-    for (int number = 0; number < static_cast<int>(kPack) / kBytes; ++number) {
-      const Part all = tree(operands, ranks, number);
+  static __device__ __forceinline__ void write(
+      uint4& out, int number, const Part& all, int ranks, bool average) {
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        reinterpret_cast<Element*>(&out)[number * kCount + i] =
-            Type::write(average ? over(all.at[i], ranks) : all.at[i]);
+    for (int i = 0; i < kCount; ++i) {
+      reinterpret_cast<Element*>(&out)[number * kCount + i] =
+          Type::write(average ? over(all.at[i], ranks) : all.at[i]);
+    }
+  }
+
+  static __device__ __forceinline__ uint4 run(const uint4* operands, int ranks, bool average) {
+    constexpr int kParts = static_cast<int>(kPack) / kBytes;
+    uint4 out;
+    if (ranks <= kFew) {
+#pragma unroll
+      for (int number = 0; number < kParts; ++number) {
+        write(out, number, few(operands, ranks, number), ranks, average);
       }
+      return out;
+    }
+
+#pragma unroll 1
+    for (int number = 0; number < kParts; ++number) {
+      write(out, number, tree(operands, ranks, number), ranks, average);
     }
     return out;
   }
