@@ -9,6 +9,7 @@
 
 #include "capi/handle.hpp"
 #include "capi/options.hpp"
+#include "capi/structs.hpp"
 #include "core/base/error.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"

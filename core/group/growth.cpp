@@ -14,6 +14,7 @@
 // group, or none. In that case the old ranks agree on the failure (6), each newcomer goes on
 // waiting, and the old group is what it was.
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -13,6 +13,7 @@
 #include "core/host/controls.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/pieces.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::host {

@@ -13,6 +13,7 @@
 #include "core/host/controls.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/plan.hpp"
+#include "kernels/pieces.hpp"
 
 namespace symm::host {
 // Everything that follows from a call's arguments other than the operands' addresses. Programs

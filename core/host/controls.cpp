@@ -28,6 +28,7 @@
 #include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/pieces.hpp"
 #include "kernels/text.hpp"
 #include "kernels/types.hpp"
 

@@ -25,6 +25,7 @@
 #include "core/host/standstill.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/pieces.hpp"
 
 namespace symm::host {
 // The ranks on other machines, in a group that spans several. Every wait in such a group makes

@@ -128,8 +128,10 @@ std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) c
   if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call)) {
     return "between GPUs does sums, means and products of floats by all-reduce";
   }
-  if (call.order == Order::tree)
+  if (call.order == Order::tree) {
     return "between GPUs adds in the order of the ranks, not in a tree";
+  }
+
   const bool possible = in_line_ && local_.size() > 1;
   return possible ? "" : "needs machines of equally many ranks, two or more, that are consecutive";
 }

@@ -18,6 +18,7 @@
 #include "kernels/host/piece_table.hpp"
 #include "kernels/host/publish.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 namespace {

@@ -206,6 +206,7 @@ def promised_prototypes():
     words = re.sub(r"\b(int8_t|uint8_t)\b", "signed char", words)
     words = re.sub(r"(const )?void \*(const )?\**|^const char \*", "void *", words, flags=re.M)
     words = re.sub(rf"\b({named('handle')}) \*", r"\1 ", words)
+    words = re.sub(r"\b(symm_\w+) const \*", r"const \1 *", words)
     words = re.sub(r"\bsymm_\w+_callback_t callback\b", "int (*callback)()", words)
     words = words.replace("(void)", "()")
     return set(words.splitlines())

@@ -141,7 +141,8 @@ class Runner:
         return dtype_of(self.text(key).lower())
 
     def result_dtype(self) -> DType:
-        return self.dtype("result" if self.has("result") else "dtype")
+        operand = self.dtype("dtype")
+        return self.dtype("result") if self.has("result") else operand
 
     def compare(self) -> symm.Compare:
         return symm.Compare[self.text("compare")]

@@ -15,7 +15,7 @@ bindings=$root/build/bindings
 export SYMM_IPC_HOLD_MS=60000
 export SYMM_LIB=$build/lib/libsymm.so JULIA_DEPOT_PATH=$bindings/julia/depot
 
-table=$here/table.txt
+table=$build/tests/bindings/behaviours/table.$layout.txt
 python=$bindings/python/venv/bin/python
 rust=$bindings/rust/debug/examples/behaviours
 package=$root/bindings/julia/LibSymm.jl
@@ -54,6 +54,7 @@ if [[ -n ${SYMM_RANK:-} ]]; then
   exec "$build/bin/symm_behaviours" "$table"
 fi
 
+sed -E -f "$here/on_machines.sed" "$here/table.txt" >"$table"
 export LAYOUT=$layout
 if [[ $layout == machines ]]; then
   unset LAYOUT

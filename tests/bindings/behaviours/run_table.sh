@@ -17,11 +17,12 @@ fi
 # The table says so where a token shall not be held.
 export SYMM_IPC_HOLD_MS=60000
 
-# The scenario of growth is left out where ranks are on several machines.
+# languages.sh, whose last word is no table, makes its own.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 table=$(mktemp)
 trap 'rm -f "$table" "${four:-}"' EXIT
-if [[ -n $LAYOUT ]]; then
-  sed -E '/^scenario growth$/,/^scenario /{/^scenario growth$/d;/^scenario /!d}' "${!#}" >"$table"
+if [[ -n $LAYOUT && -f ${!#} ]]; then
+  sed -E -f "$here/on_machines.sed" "${!#}" >"$table"
   set -- "${@:1:$#-1}" "$table"
 fi
 

@@ -290,12 +290,13 @@ impl Runner {
             return line.skip(); // the memory of a dead machine is gone
         }
 
-        let typed = if line.has("result") {
-            "result"
+        let operand = line.text("dtype");
+        let result = if line.has("result") {
+            line.text("result")
         } else {
-            "dtype"
+            operand
         };
-        let dtype = dtype(line.text(typed)).0;
+        let dtype = dtype(result).0;
         let f = line.formula();
         let from: i64 = line.get_or("from", self.rank as i64);
         let shift: i64 = line.get_or("shift", 0);
