@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/rank_lock.hpp"
 #include "core/bootstrap/tombstone.hpp"
 #include "core/socket/directory.hpp"
+#include "tests/bootstrap/tombstones.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -371,12 +371,7 @@ TEST_F(DirStoreTest, AMeetingOfAllRemovesTheTombstonesOfEarlierAttempts) {
   const std::string prefix = attempt[0].substr(0, attempt[0].size() - stamp.size());
   const std::string earlier = prefix + "-0000000000000001-0000000000000001";
 
-  Tombstone tombstone;
-  tombstone.failure = {Status::peer_failed, 1, 1, "rank 1 died"};
-  tombstone.know.assign(2, false);
-  tombstone.failed_ns = 1;
-  tombstone.until_ns = process::boot_time_ns() + 60'000'000'000;
-  ASSERT_TRUE(set_tombstone(base_ + "/" + name_of_tombstone(earlier), tombstone));
+  ASSERT_TRUE(set_tombstone(base_ + "/" + name_of_tombstone(earlier), fresh_tombstone(2)));
   ASSERT_EQ(entries(base_).size(), 2u);
 
   Process one = rank_process(1, 2);

@@ -6,31 +6,21 @@
 #include <filesystem>
 #include <string>
 
-#include "core/base/error.hpp"
-#include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
+#include "tests/bootstrap/tombstones.hpp"
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm {
 namespace {
-Tombstone fresh_tombstone(size_t ranks) {
-  Tombstone tombstone;
-  tombstone.failure = {Status::peer_failed, 0, 1, "rank 0 died"};
-  tombstone.know.assign(ranks, false);
-  tombstone.failed_ns = process::boot_time_ns();
-  tombstone.until_ns = tombstone.failed_ns + 60'000'000'000;
-  return tombstone;
-}
-
 TEST(Tombstones, GoWhenAllRanksHaveReadThemAtOnce) {
   constexpr int kRanks = 8;
   const support::TemporaryDirectory directory;
   const std::string path = directory / "f-attempt";
 
   for (int trial = 0; trial < 20; ++trial) {
-    set_tombstone(path, fresh_tombstone(kRanks));
+    set_tombstone(path, support::fresh_tombstone(kRanks));
     std::array<bool, kRanks> has_read{};
     const auto read = [&](int rank) {
       const auto seen = read_tombstone(path);
