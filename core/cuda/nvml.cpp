@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,8 +99,13 @@ struct Nvml {
   }
 };
 
+// Each call tries again where NVML was not there. A static that is made once would do that too, but
+// GCC 12's thread sanitizer leaves threads asleep that wait for one whose constructor throws.
 const Nvml& nvml() {
-  static const auto* const loaded = new Nvml;
+  static std::mutex mutex;
+  static const Nvml* loaded = nullptr;
+  const std::lock_guard lock(mutex);
+  if (loaded == nullptr) loaded = new Nvml;
   return *loaded;
 }
 
