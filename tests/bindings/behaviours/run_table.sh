@@ -55,7 +55,7 @@ if ((${#LAYOUT} == 4)); then
 fi
 
 declare -a how="(${HOW:--n 3})"
-said=$("$symm" run "${how[@]}" --timeout 100 --grace 60 -- "$@" 2>&1) || status=$?
+said=$("$symm" run "${how[@]}" --timeout 150 --grace 60 -- "$@" 2>&1) || status=$?
 printf '%s\n' "$said"
 if grep -q 'UNAVAILABLE: .*no engine' <<<"$said"; then exit 77; fi
 # UCX says so as its process ends.
