@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include "core/backend/topology.hpp"
 #include "core/base/error.hpp"
 #include "core/base/library.hpp"
+#include "core/base/per_process.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -99,15 +99,9 @@ struct Nvml {
   }
 };
 
-// Each call tries again where NVML was not there. A static that is made once would do that too, but
-// GCC 12's thread sanitizer leaves threads asleep that wait for one whose constructor throws.
-const Nvml& nvml() {
-  static std::mutex mutex;
-  static const Nvml* loaded = nullptr;
-  const std::lock_guard lock(mutex);
-  if (loaded == nullptr) loaded = new Nvml;
-  return *loaded;
-}
+// Throws Error(unavailable) where there is no NVML; the next call tries again. Not a static object,
+// as driver() says.
+const Nvml& nvml() { return PerProcess<Nvml>::current(); }
 
 // The device at `bus`. Throws Error(unavailable), in which `name` is what people call the device.
 nvmlDevice device_at(const Nvml& nvml, const std::string& bus, const std::string& name) {
