@@ -364,7 +364,8 @@ size_t MultinodeTransport::receive_round(const CollectiveCall& call, const Piece
     Slot& slot = slot_of(controls_.mine(), calls_, round_, peer);
     const size_t length = pieces.length_of(expected);
     if (slot.piece != length || slot.bytes != part.size()) {
-      // Ranks whose pieces differ in rows alone have made equal calls: equal counts.
+      // Calls with rows have equal counts here, or their signatures would differ: what differs is
+      // the length of a row.
       controls_.fail_piece(call, peer, {slot.piece, length, has_rows(call.collective)});
     }
     if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);

@@ -421,6 +421,8 @@ struct SumInTree {
     }
   }
 
+  // Few operands are added without a loop. What waits in a larger tree leaves registers for one
+  // part at a time.
   static __device__ __forceinline__ uint4 run(const uint4* operands, int ranks, bool average) {
     constexpr int kParts = static_cast<int>(kPack) / kBytes;
     uint4 out;
