@@ -1,15 +1,19 @@
 // Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
-//   operation  one of symm bench, ping, nothing, message: a ping by send and receive,
+//   operation  one of symm bench, nothing; ping: there and back by put and signal, message: by send
+//              and receive, between ranks 0 and 1, 2 and 3, and so on at a time;
 //              halo: two ranks that exchange, work for 5 us, and so on, without anything
-//              else between the steps; faces: a ring of three ranks or more that exchange
-//              the six faces of a cube of f64, which are the bytes
+//              else between the steps; faces: a ring of ranks that exchange the six faces
+//              of a cube of f64, which are the bytes;
+//              fetch: fetch-and-add of a word of 8 bytes in the memory of another rank
 //   memory     private symmetric
 //   place      out in (of all-reduce); own packed kept (of faces: by the peer's types, by loops,
-//              by a request that is made once)
+//              by a request that is made once); own one (of fetch: every other rank adds to the
+//              word of the one before it, which waits; all add to the word of rank 0)
 //   bytes      of the larger operand
 // BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets
 // processor r, and every call has a common start; without it ranks may outnumber
-// processors, and a common start would be a matter of luck. Rank 0 prints one line of
+// processors, and a common start would be a matter of luck: what goes there and back is then
+// measured in batches of ten. Rank 0 prints one line of
 // JSON per case, of the slowest rank's times in microseconds, and with it the round
 // trip of a cache line between the processors of ranks 0 and 1 before and after.
 #include <fcntl.h>
@@ -192,6 +196,9 @@ constexpr OperationTraits kMessage{"message", symm::tool::kBarrier, false, false
 constexpr OperationTraits kNothing{"nothing", symm::tool::kBarrier, false, false, false};
 constexpr OperationTraits kHalo{"halo", symm::tool::kBarrier, false, false, false};
 constexpr OperationTraits kFaces{"faces", symm::tool::kBarrier, false, false, false};
+constexpr OperationTraits kFetch{"fetch", symm::tool::kBarrier, false, false, false};
+constexpr const OperationTraits* kOwnOperations[] = {
+    &kPing, &kMessage, &kNothing, &kHalo, &kFaces, &kFetch};
 
 struct Case {
   symm::tool::Operands operands{};
@@ -219,20 +226,15 @@ Case parse(const std::string& text) {
   one.place = place;
   symm::tool::Operands& operands = one.operands;
   operands.traits = symm::tool::find_operation(operation);
-  if (operation == std::string(kPing.name)) operands.traits = &kPing;
-  if (operation == std::string(kMessage.name)) operands.traits = &kMessage;
-  if (operation == std::string(kNothing.name)) operands.traits = &kNothing;
-  if (operation == std::string(kHalo.name)) operands.traits = &kHalo;
-  if (operation == std::string(kFaces.name)) operands.traits = &kFaces;
+  for (const OperationTraits* const own : kOwnOperations) {
+    if (operation == std::string(own->name)) operands.traits = own;
+  }
   if (operands.traits == nullptr) refuse("not an operation", text);
 
-  // A round trip needs a common start: the rank that answers compares what it got while the other
-  // rank waits for the next start.
-  if (one.is_round_trip() && (self.size != 2 || !together)) {
-    refuse(operation, "needs 2 pinned ranks");
+  if ((one.is_round_trip() || one.is(kFetch)) && self.size % 2 != 0) {
+    refuse(operation, "needs ranks in pairs");
   }
   if (one.is(kHalo) && self.size != 2) refuse("halo", "needs 2 ranks");
-  if (one.is(kFaces) && self.size < 3) refuse("faces", "needs 3 ranks");
   operands.rank = self.rank;
   operands.ranks = self.size;
   operands.dtype = SYMM_DTYPE_F32;
@@ -274,17 +276,25 @@ void run(const Case& one, const symm_collective_call_t& call) {
   if (one.is(kNothing)) return;
   if (call.collective != symm::tool::kBarrier) return peer::collective(call);
   if (!one.is_round_trip()) return peer::barrier();
-  if (self.rank == 0) peer::send(operands.first, operands.second, operands.bytes(), 1);
-  peer::receive(operands.second, operands.bytes(), 1 - self.rank);
-  if (self.rank == 1) peer::send(operands.first, operands.second, operands.bytes(), 0);
+
+  const auto pass = one.is(kPing) ? peer::put : peer::send;
+  const auto take = one.is(kPing) ? peer::take : peer::receive;
+  const int other = self.rank ^ 1;
+  if (self.rank < other) pass(operands.first, operands.second, operands.bytes(), other);
+  take(operands.second, operands.bytes(), other);
+  if (self.rank > other) pass(operands.first, operands.second, operands.bytes(), other);
 }
 
-// Makes the calls of a case, each by itself. Returns the number of wrong elements.
+// Makes the calls of a case, each by itself. Returns the number of wrong elements. What goes there
+// and back begins at one time on both ranks: the rank that answers compares what it got while the
+// other one waits for the next start.
 uint64_t run_calls(const Case& one, const Pattern& pattern, uint32_t warm_up, uint64_t* times) {
   constexpr size_t kCheckAllBytes = 1 << 20;
   constexpr size_t kStride = 1021;
   const symm::tool::Operands& operands = one.operands;
   const symm_collective_call_t call = operands.record();
+  const bool batched = one.is_round_trip() && !together;
+  const uint32_t batch = batched ? 10 : 1;
   uint64_t wrong = 0;
 
   for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
@@ -296,12 +306,15 @@ uint64_t run_calls(const Case& one, const Pattern& pattern, uint32_t warm_up, ui
     } else {
       operands.write_inputs(pattern, shift);
     }
+    if (batched) peer::barrier();
     const uint64_t begin = together ? start_together() : ticks_now();
-    run(one, call);
+    for (uint32_t repeat = 0; repeat < batch; ++repeat) {
+      run(one, call);
+    }
     const uint64_t end = ticks_now();
-    times[i < warm_up ? 0 : i - warm_up] = end - begin;
+    times[i < warm_up ? 0 : i - warm_up] = (end - begin) / batch;
     wrong += one.is_round_trip()
-                 ? pattern.count_wrong(operands.second, 1 - self.rank, shift, operands.count, every)
+                 ? pattern.count_wrong(operands.second, self.rank ^ 1, shift, operands.count, every)
                  : operands.count_wrong(pattern, shift, every);
   }
 
@@ -414,6 +427,39 @@ size_t bytes_of_cubes(size_t bytes_of_faces) {
   return 2 * cube.elements() * sizeof(double);
 }
 
+// ---- words
+
+// Makes additions in batches, of which each is one time. Returns how many of them are not there, or
+// were fetched in another order than they were made.
+uint64_t run_fetch(const Case& one, uint32_t warm_up, uint64_t* times) {
+  constexpr uint32_t kBatch = 100;
+  const bool all = one.place == "one";
+  const int target = all ? 0 : self.rank & ~1;
+  const bool adds = all || self.rank != target;
+  uint64_t last = 0;
+  uint64_t wrong = 0;
+
+  peer::prepare_words();
+  for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
+    peer::barrier();
+    if (!adds) continue;
+    const uint64_t begin = together && all ? start_together() : ticks_now();
+    for (uint32_t call = 0; call < kBatch; ++call) {
+      const uint64_t before = peer::fetch_add(target, 1);
+      wrong += i + call > 0 && before <= last ? 1 : 0;
+      last = before;
+    }
+    times[i < warm_up ? 0 : i - warm_up] = (ticks_now() - begin) / kBatch;
+  }
+  peer::barrier();
+
+  const uint64_t made = uint64_t{warm_up + one.iterations} * kBatch;
+  const uint64_t expected = all ? made * static_cast<uint64_t>(self.size) : made;
+  const uint64_t sum = peer::fetch_add(target, 0);
+  peer::finish_words();
+  return wrong + (sum > expected ? sum - expected : expected - sum);
+}
+
 void report(const Case& one, double before, double after) {
   const uint32_t n = one.iterations;
   std::vector<uint64_t> slowest(n);
@@ -423,7 +469,7 @@ void report(const Case& one, double before, double after) {
     wrong += arena->wrong[r];
     // A rank that answers a ping waits for it first, so that only the sender's time is the round
     // trip.
-    for (uint32_t i = 0; i < n && (r == 0 || !one.is_round_trip()); ++i) {
+    for (uint32_t i = 0; i < n && (r % 2 == 0 || !one.is_round_trip()); ++i) {
       slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
     }
   }
@@ -468,7 +514,9 @@ void measure(Case& one, const Pattern& pattern) {
   const double before = round_trip();
   if (one.is(kHalo)) peer::barrier();  // nobody puts before all have written their zeros
   uint64_t& wrong = arena->wrong[self.rank];
-  if (one.is(kFaces)) {
+  if (one.is(kFetch)) {
+    wrong = run_fetch(one, warm_up, times);
+  } else if (one.is(kFaces)) {
     wrong = run_faces(one, second.data(), warm_up, times);
   } else if (one.is(kHalo)) {
     wrong = run_halo(one, pattern, warm_up, times);
@@ -492,7 +540,7 @@ int main(int argc, char** argv) {
     map_arena();
     calibrate();
 
-    const Pattern pattern(SYMM_DTYPE_F32, SYMM_OP_SUM, self.size, true);
+    const Pattern pattern(SYMM_DTYPE_F32, SYMM_OP_SUM, self.size, SYMM_ORDER_ANY);
     for (int i = 1; i < argc; ++i) {
       Case one = parse(argv[i]);
       measure(one, pattern);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <symm/symm.h>
 
@@ -24,8 +25,11 @@ void release_symmetric(void* pointer);
 void collective(const symm_collective_call_t& call);
 void barrier();
 
-// Half a round trip each: data to the other of two ranks, and from it. If `inbox` is symmetric
-// memory, the data is put there, else it is a message.
+// Half a round trip each: data to another rank, and from it. put() writes into the other rank's
+// inbox, which is symmetric memory where there is such, and take() waits until it is there; send()
+// and receive() pass a message.
+void put(const void* data, void* inbox, size_t bytes, int to);
+void take(void* inbox, size_t bytes, int from);
 void send(const void* data, void* inbox, size_t bytes, int to);
 void receive(void* inbox, size_t bytes, int from);
 
@@ -53,4 +57,9 @@ enum class Form {
 void prepare_faces(double* cubes, const Cube& cube, Form form);
 void exchange_faces(int which);
 void finish_faces();
+
+// A word of zeros on each rank, to which any rank adds; returned is what the word was before.
+void prepare_words();
+uint64_t fetch_add(int rank, uint64_t value);
+void finish_words();
 }  // namespace peer

@@ -2,6 +2,7 @@
 #define OMPI_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <vector>
 
@@ -43,6 +44,8 @@ void collective(const symm_collective_call_t& call) {
         return MPI_Reduce_scatter_block(send, call.recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       case SYMM_COLLECTIVE_ALLGATHER:
         return MPI_Allgather(send, count, MPI_FLOAT, call.recv, count, MPI_FLOAT, MPI_COMM_WORLD);
+      case SYMM_COLLECTIVE_SCAN:
+        return MPI_Scan(send, call.recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       case SYMM_COLLECTIVE_BROADCAST:
         return MPI_Bcast(call.recv, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
       default:
@@ -65,6 +68,10 @@ void receive(void* inbox, size_t bytes, int from) {
       "MPI_Recv");
 }
 
+void put(const void* data, void* inbox, size_t bytes, int to) { send(data, inbox, bytes, to); }
+
+void take(void* inbox, size_t bytes, int from) { receive(inbox, bytes, from); }
+
 void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other) {
   const auto count = static_cast<int>(bytes);
   MPI_Request both[2];
@@ -75,7 +82,9 @@ void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int ot
   check(MPI_Waitall(2, both, MPI_STATUSES_IGNORE), "MPI_Waitall");
 }
 
-// ---- faces: the neighbours are, for each axis, the rank before and the rank behind
+// ---- faces: for each axis one goes to the rank before, where it is the border of a face that
+// comes from behind, and one to the rank behind. Faces between two ranks match in the order of
+// these lists, also where both neighbours are one rank.
 
 namespace {
 constexpr int kAxes = 3;
@@ -88,8 +97,8 @@ struct {
   int before = 0;
   int behind = 0;
   MPI_Comm ring = MPI_COMM_NULL;
-  MPI_Datatype inner[kFaces];
-  MPI_Datatype border[kFaces];
+  MPI_Datatype inner[kFaces];   // what goes
+  MPI_Datatype border[kFaces];  // where the face of the same number of another rank comes
   // The faces to, and from, each of the neighbours, one behind the other.
   std::vector<double> out[2];
   std::vector<double> in[2];
@@ -172,13 +181,14 @@ void exchange_typed(double* cube) {
 }
 // A request that is made once for each cube: where MPI has none of neighbourhoods yet, one for each
 // face that goes and one for each that comes.
-void prepare_kept(int which, const int* neighbours) {
+void prepare_kept(int which, const int* destinations, const int* sources) {
   double* const cube = faces.cubes + static_cast<size_t>(which) * faces.cube.elements();
   std::vector<MPI_Request>& requests = faces.kept[which];
 #if MPI_VERSION >= 4
   static const int kOnes[kFaces] = {1, 1, 1, 1, 1, 1};
   static const MPI_Aint kZeros[kFaces] = {0, 0, 0, 0, 0, 0};
-  static_cast<void>(neighbours);
+  static_cast<void>(destinations);
+  static_cast<void>(sources);
   requests.resize(1);
   check(MPI_Neighbor_alltoallw_init(cube, kOnes, kZeros, faces.inner, cube, kOnes, kZeros,
             faces.border, faces.ring, MPI_INFO_NULL, requests.data()),
@@ -186,11 +196,10 @@ void prepare_kept(int which, const int* neighbours) {
 #else
   requests.resize(2 * kFaces);
   for (int face = 0; face < kFaces; ++face) {
-    // The lower face of a rank is the upper border of the rank before.
-    check(MPI_Recv_init(cube, 1, faces.border[face], neighbours[face], face ^ 1, MPI_COMM_WORLD,
+    check(MPI_Recv_init(cube, 1, faces.border[face], sources[face], face, MPI_COMM_WORLD,
               &requests[static_cast<size_t>(face)]),
         "MPI_Recv_init");
-    check(MPI_Send_init(cube, 1, faces.inner[face], neighbours[face], face, MPI_COMM_WORLD,
+    check(MPI_Send_init(cube, 1, faces.inner[face], destinations[face], face, MPI_COMM_WORLD,
               &requests[static_cast<size_t>(kFaces + face)]),
         "MPI_Send_init");
   }
@@ -220,20 +229,23 @@ void prepare_faces(double* cubes, const Cube& cube, Form form) {
     faces.in[side].assign(kAxes * cube.edge * cube.edge, 0);
   }
 
-  int neighbours[kFaces];
+  int destinations[kFaces];
+  int sources[kFaces];
   for (int axis = 0; axis < kAxes; ++axis) {
-    neighbours[2 * axis] = faces.before;
-    neighbours[2 * axis + 1] = faces.behind;
+    destinations[2 * axis] = faces.before;
+    destinations[2 * axis + 1] = faces.behind;
+    sources[2 * axis] = faces.behind;
+    sources[2 * axis + 1] = faces.before;
     faces.inner[2 * axis] = layer(cube, axis, 1);
     faces.inner[2 * axis + 1] = layer(cube, axis, cube.edge);
-    faces.border[2 * axis] = layer(cube, axis, 0);
-    faces.border[2 * axis + 1] = layer(cube, axis, cube.edge + 1);
+    faces.border[2 * axis] = layer(cube, axis, cube.edge + 1);
+    faces.border[2 * axis + 1] = layer(cube, axis, 0);
   }
-  check(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, kFaces, neighbours, MPI_UNWEIGHTED, kFaces,
-            neighbours, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &faces.ring),
+  check(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, kFaces, sources, MPI_UNWEIGHTED, kFaces,
+            destinations, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &faces.ring),
       "MPI_Dist_graph_create_adjacent");
   for (int which = 0; form == Form::kept && which < 2; ++which) {
-    prepare_kept(which, neighbours);
+    prepare_kept(which, destinations, sources);
   }
 }
 
@@ -255,5 +267,46 @@ void finish_faces() {
     MPI_Type_free(&faces.border[face]);
   }
   MPI_Comm_free(&faces.ring);
+}
+
+// ---- words: in a window of memory that all ranks share, with every promise that lets an MPI use
+// the processor's own additions
+
+namespace {
+MPI_Win words = MPI_WIN_NULL;
+}  // namespace
+
+void prepare_words() {
+  static const char* const kPromises[][2] = {{"same_size", "true"}, {"same_disp_unit", "true"},
+      {"accumulate_ordering", "none"}, {"accumulate_ops", "same_op_no_op"},
+      {"which_accumulate_ops", "sum,no_op"}, {"mpi_accumulate_granularity", "8"}};
+  MPI_Info info;
+  uint64_t* word = nullptr;
+  check(MPI_Info_create(&info), "MPI_Info_create");
+  for (const auto& [key, value] : kPromises) {
+    check(MPI_Info_set(info, key, value), "MPI_Info_set");
+  }
+  check(MPI_Win_allocate_shared(sizeof *word, sizeof *word, info, MPI_COMM_WORLD, &word, &words),
+      "MPI_Win_allocate_shared");
+  check(MPI_Info_free(&info), "MPI_Info_free");
+
+  *word = 0;
+  check(MPI_Win_lock_all(MPI_MODE_NOCHECK, words), "MPI_Win_lock_all");
+  check(MPI_Win_sync(words), "MPI_Win_sync");
+  barrier();
+}
+
+uint64_t fetch_add(int rank, uint64_t value) {
+  uint64_t before = 0;
+  check(
+      MPI_Fetch_and_op(&value, &before, MPI_UINT64_T, rank, 0, MPI_SUM, words), "MPI_Fetch_and_op");
+  check(MPI_Win_flush(rank, words), "MPI_Win_flush");
+  return before;
+}
+
+void finish_words() {
+  barrier();
+  check(MPI_Win_unlock_all(words), "MPI_Win_unlock_all");
+  check(MPI_Win_free(&words), "MPI_Win_free");
 }
 }  // namespace peer

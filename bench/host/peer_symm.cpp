@@ -1,5 +1,6 @@
 // The peer that measures symm itself.
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -44,25 +45,23 @@ void barrier() {
   symm::check(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), "symm_barrier");
 }
 
-void send(const void* data, void* inbox, size_t bytes, int to) {
-  const auto memory = memories.find(inbox);
-  if (memory == memories.end()) {
-    symm::check(symm_send(group.get(), to, 0, data, bytes, nullptr, nullptr), "symm_send");
-    return;
-  }
-  symm::check(symm_put_signal(memory->second.get(), to, 0, data, bytes, 0, nullptr, nullptr),
+void put(const void* data, void* inbox, size_t bytes, int to) {
+  symm::check(symm_put_signal(memories.at(inbox).get(), to, 0, data, bytes, 0, nullptr, nullptr),
       "symm_put_signal");
 }
 
-void receive(void* inbox, size_t bytes, int from) {
-  const auto memory = memories.find(inbox);
-  if (memory == memories.end()) {
-    symm::check(
-        symm_recv(group.get(), from, 0, inbox, bytes, nullptr, nullptr, nullptr), "symm_recv");
-    return;
-  }
+void take(void* inbox, size_t, int from) {
   symm::check(
-      symm_wait_signal(memory->second.get(), from, 0, nullptr, nullptr), "symm_wait_signal");
+      symm_wait_signal(memories.at(inbox).get(), from, 0, nullptr, nullptr), "symm_wait_signal");
+}
+
+void send(const void* data, void*, size_t bytes, int to) {
+  symm::check(symm_send(group.get(), to, 0, data, bytes, nullptr, nullptr), "symm_send");
+}
+
+void receive(void* inbox, size_t bytes, int from) {
+  symm::check(
+      symm_recv(group.get(), from, 0, inbox, bytes, nullptr, nullptr, nullptr), "symm_recv");
 }
 
 void exchange(const void* data, void* inbox, size_t offset, size_t bytes, int other) {
@@ -141,4 +140,26 @@ void exchange_faces(int which) {
 }
 
 void finish_faces() { faces = {}; }
+
+namespace {
+symm::Memory words;
+}  // namespace
+
+void prepare_words() {
+  symm::Buffer buffer = group.allocate(sizeof(uint64_t));
+  words = group.rendezvous(std::move(buffer));
+}
+
+uint64_t fetch_add(int rank, uint64_t value) {
+  uint64_t before = 0;
+  symm::check(
+      symm_atomic64(words.get(), rank, 0, SYMM_ATOMIC_ADD, value, 0, nullptr, &before, nullptr),
+      "symm_atomic64");
+  return before;
+}
+
+void finish_words() {
+  barrier();
+  words.reset();
+}
 }  // namespace peer

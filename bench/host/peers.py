@@ -35,6 +35,8 @@ class Peer:
     family: str  # ratios are to the family "mpi"; the family "other" is shown beside it
     launcher: list  # the words of a command; {n} is the number of ranks
     environment: dict = field(default_factory=dict)
+    # Its settings are for collectives; another peer is the same library without them.
+    for_collectives: bool = False
 
 
 def run(command, **options):
@@ -68,9 +70,15 @@ def find(*names):
 def wheel(name, build):
     """A virtual environment with one package, which is kept between runs.
 
+    On a machine that reaches no registry, the folder `unpacked-<name>` may have what it holds,
+    and a file `version`.
+
     Returns:
         (its folder, the version of the package)
     """
+    unpacked = build / f"unpacked-{name}"
+    if (unpacked / "version").exists():
+        return unpacked, (unpacked / "version").read_text(encoding="utf-8").strip()
     venv = build / f"venv-{name}"
     python = venv / "bin" / "python"
     try:
@@ -119,7 +127,9 @@ def open_mpi_debian(build):
     version = run([launcher, "--version"]).split("\n")[0].split()[-1]
     return [
         Peer(f"Open MPI {version}", program, "mpi", [launcher, *OPEN_MPI]),
-        Peer(f"Open MPI {version} coll/sm", program, "mpi", [launcher, *OPEN_MPI, *COLL_SM]),
+        Peer(
+            f"Open MPI {version} coll/sm", program, "mpi", [launcher, *OPEN_MPI, *COLL_SM], {}, True
+        ),
     ]
 
 
@@ -139,7 +149,9 @@ def open_mpi_wheel(build):
     program = compile_mpi("open-mpi-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
     return [
         Peer(f"Open MPI {version}", program, "mpi", launcher, environment),
-        Peer(f"Open MPI {version} coll/sm", program, "mpi", [*launcher, *COLL_SM], environment),
+        Peer(
+            f"Open MPI {version} coll/sm", program, "mpi", [*launcher, *COLL_SM], environment, True
+        ),
     ]
 
 
@@ -149,7 +161,7 @@ def mpich_wheel(build):
     program = compile_mpi("mpich-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
     return [
         Peer(f"MPICH {version}", program, "mpi", launcher),
-        Peer(f"MPICH {version} release_gather", program, "mpi", launcher, MPICH_SHARED),
+        Peer(f"MPICH {version} release_gather", program, "mpi", launcher, MPICH_SHARED, True),
     ]
 
 
