@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,13 @@ int main(int argc, char** argv) {
       std::begin(support::kAttacks), std::end(support::kAttacks));
   app.add_option("--attack", attack, "what is done to the ranks")
       ->transform(CLI::CheckedTransformer(attacks));
+  std::optional<support::Phase> phase;
+  std::map<std::string, support::Phase> phases;
+  for (int i = 0; i < support::kPhases; ++i) {
+    phases[support::phase_name(static_cast<support::Phase>(i))] = static_cast<support::Phase>(i);
+  }
+  app.add_option("--phase", phase, "the calls in which ranks are attacked; drawn if not given")
+      ->transform(CLI::CheckedTransformer(phases));
   app.add_flag("--apart", apart, "ranks are in namespaces of their own");
   app.add_option("--ranks", sizes, "numbers of ranks to form groups of")
       ->delimiter(',')
@@ -83,7 +91,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < trials && (seconds == 0 || std::chrono::steady_clock::now() < until); ++i) {
     const int size = sizes[static_cast<size_t>(i) % sizes.size()];
     const support::AttackReport report =
-        support::attack_one(attack, seed + static_cast<uint64_t>(i), size, apart);
+        support::attack_one(attack, seed + static_cast<uint64_t>(i), size, apart, phase);
     by_phase[phase_name(report.phase)].add(report);
     all.add(report);
     if (report.phase != support::Phase::create) {

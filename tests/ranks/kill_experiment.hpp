@@ -3,6 +3,8 @@
 // right. The test asks whether it is, bench/soak for an hour.
 #pragma once
 
+#include <optional>
+
 #include "tests/support/test.hpp"
 
 namespace support {
@@ -18,7 +20,8 @@ inline constexpr std::pair<const char*, Attack> kAttacks[] = {{"kill", Attack::k
     {"leases", Attack::leases}};
 
 // The calls in which the ranks are when the attack comes.
-enum class Phase { create, rendezvous, split, barrier, signals, collectives, everything };
+enum class Phase { create, rendezvous, split, barrier, signals, collectives, messages, everything };
+constexpr int kPhases = 8;
 const char* phase_name(Phase phase);
 
 struct AttackReport {
@@ -35,6 +38,8 @@ struct AttackReport {
 
 // `seed` decides everything but the scheduling: phase, victims,
 // moment, and the calls made. With `apart` every rank but the
-// first is in network, IPC and mount namespaces of its own.
-AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart = false);
+// first is in network, IPC and mount namespaces of its own. A
+// phase that is given is taken instead of the one of the seed.
+AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart = false,
+    std::optional<Phase> given = std::nullopt);
 }  // namespace support
