@@ -421,7 +421,7 @@ bool MessagePair::begin(Channel& channel, PostedSide& one) {
   } else {
     size_t offset = 0;
     if (!reserve(bytes, offset)) return false;
-    std::memcpy(to_.data(offset), one.side->data, bytes);
+    copy_to_peer(to_.data(offset), one.side->data, bytes, false);
     slot.put(uint64_t{offset});
     kind = SlotKind::data;
   }
@@ -496,7 +496,7 @@ bool MessagePair::send_part(Channel& channel, PostedSide& one) {
 bool MessagePair::place(Channel& channel, PostedSide& one) {
   const size_t all = one.side->bytes;
   const size_t bytes = std::min(kStep, all - one.moved);
-  copy(one.to + one.moved, one.side->data + one.moved, bytes, is_nontemporal(all));
+  copy_to_peer(one.to + one.moved, one.side->data + one.moved, bytes, is_nontemporal(all));
   one.moved += bytes;
   if (one.moved < all) return true;
   if (!has_slot()) return bytes != 0;
@@ -511,7 +511,7 @@ bool MessagePair::cut(Channel& channel, PostedSide& one) {
   size_t offset = 0;
   if (!has_slot() || !reserve(bytes, offset)) return false;
 
-  std::memcpy(to_.data(offset), one.side->data + one.moved, bytes);
+  copy_to_peer(to_.data(offset), one.side->data + one.moved, bytes, false);
   one.moved += bytes;
   MessageSlot& slot = next_slot();
   slot.put(uint64_t{offset});

@@ -465,6 +465,16 @@ void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream)
       bytes > facts_.llc_bytes / 2);
 }
 
+void HostTransport::put(const MemoryView& memory, int rank, size_t offset, const void* from,
+    size_t bytes, uint64_t timeout_ms, void* stream) {
+  if (rank == context_.rank) {
+    return Transport::put(memory, rank, offset, from, bytes, timeout_ms, stream);
+  }
+  require_no_stream(stream);
+  copy_to_peer(memory.blocks[static_cast<size_t>(rank)] + offset,
+      static_cast<const std::byte*>(from), bytes, bytes > facts_.llc_bytes / 2);
+}
+
 void HostTransport::put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
     const PieceCopy& pieces, uint64_t, void* stream) {
   copy_pieces(memory.blocks[static_cast<size_t>(rank)] + offset, from, pieces, stream);

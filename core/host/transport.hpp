@@ -71,6 +71,8 @@ class HostTransport : public Transport {
     return messages_.post(sides);
   }
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
+  void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes,
+      uint64_t timeout_ms, void* stream) override;
   void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
       const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,

@@ -70,8 +70,8 @@ void publish_operand(const Execution& x, Part part, Take take) {
   publish(
       x, chunks.count(), part,
       [&](size_t round) {
-        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunks[round].begin,
-            chunks[round].size(), false);
+        copy_to_peer(scratch_of(x, x.rank) + slot_of(round, slot_bytes),
+            x.send() + chunks[round].begin, chunks[round].size(), false);
       },
       [&](size_t round) { take(chunks[round], slot_of(round, slot_bytes)); });
 }
@@ -91,7 +91,7 @@ void publish_blocks(const Execution& x, Take take) {
         std::byte* to = scratch_of(x, x.rank) + slot_of(round, slot_bytes);
         const std::byte* from = x.send() + chunks[round].begin;
         for (int peer = 0; peer < x.size; ++peer, to += piece, from += block) {
-          if (peer != x.rank) copy(to, from, chunks[round].size(), false);
+          if (peer != x.rank) copy_to_peer(to, from, chunks[round].size(), false);
         }
       },
       [&](size_t round) {

@@ -64,8 +64,8 @@ class Staged {
     const Range mine = slice_of(t, x_.rank);
     const std::byte* from = x_.send() + chunk.begin;
     std::byte* to = scratch_of(x_, x_.rank) + in(t);
-    copy(to, from, mine.begin, false);
-    copy(to + mine.end, from + mine.end, chunk.size() - mine.end, false);
+    copy_to_peer(to, from, mine.begin, false);
+    copy_to_peer(to + mine.end, from + mine.end, chunk.size() - mine.end, false);
   }
 
   void reduce_mine(size_t t) {

@@ -439,9 +439,9 @@ TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
   for (size_t i = 0; i < from.size(); ++i) {
     from[i] = static_cast<std::byte>(i * 131 + i / 256);
   }
-  const auto expect_copy = [&](bool nontemporal, size_t bytes, size_t shift) {
+  const auto expect_copy = [&](bool to_peer, bool nontemporal, size_t bytes, size_t shift) {
     std::fill(to.begin(), to.end(), std::byte{0});
-    copy(to.data() + shift, from.data() + shift / 2, bytes, nontemporal);
+    (to_peer ? copy_to_peer : copy)(to.data() + shift, from.data() + shift / 2, bytes, nontemporal);
     ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes), 0)
         << bytes << " bytes, shift " << shift;
     for (size_t i = 0; i < to.size(); ++i) {
@@ -450,9 +450,10 @@ TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
       }
     }
   };
-  for_each_combination(std::tuple(std::array{false, true},
-                           std::array<size_t, 10>{0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 8191},
-                           std::array<size_t, 4>{0, 1, 31, 64}),
+  for_each_combination(
+      std::tuple(std::array{false, true}, std::array{false, true},
+          std::array<size_t, 12>{0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 8191, 8192, 8900},
+          std::array<size_t, 4>{0, 1, 31, 64}),
       expect_copy);
 }
 

@@ -80,4 +80,9 @@ void convert(const Conversion& conversion, Number factor) noexcept;
 // Copies bytes; `to` may be equal to `from`. Non-temporal stores are used if asked
 // for and the size allows.
 void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept;
+
+// Copies to memory that another processor reads, and may have read before. Where an ordinary store
+// waits long until that one has given up the line, long copies use non-temporal stores, which wait
+// for nothing, whether asked for or not.
+void copy_to_peer(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept;
 }  // namespace symm::host
