@@ -86,7 +86,7 @@ class IssueTurn {
 };
 
 // One step of a reduction on this device: operands are combined in the order in which
-// they stand.
+// they stand. Without operands `to` gets the neutral element.
 struct CombineStep {
   std::span<const std::byte* const> operands;
   void* to = nullptr;

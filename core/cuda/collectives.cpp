@@ -193,8 +193,12 @@ void Collectives::launch(const CollectiveCall& call, const PlanInput& input, con
   }
 }
 
-// A copy; but the results of a reduction of bools are 0 or 1.
+// A copy; but the results of a reduction of bools are 0 or 1, and an exscan combines nothing.
 void Collectives::issue_on_one_rank(const CollectiveCall& call) {
+  if (call.collective == Collective::exscan) {
+    group_.fill_neutral(call, call.recv, call.unit());
+    return;
+  }
   if (traits(call.collective).has_op && call.dtype == DType::boolean) {
     Conversion conversion;
     conversion.from = static_cast<const std::byte*>(call.send);

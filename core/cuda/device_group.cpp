@@ -17,10 +17,12 @@
 #include "core/cuda/control.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/fill.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/plan.hpp"
 #include "kernels/cuda/tuning.hpp"
+#include "kernels/neutral.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
@@ -159,6 +161,17 @@ void DeviceGroup::copy(void* to, const void* from, size_t bytes, void* stream) {
   driver.require(driver.cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)),
       "cuMemcpyAsync");
   order.record_use(stream_of(stream));
+}
+
+void DeviceGroup::fill_neutral(const CollectiveCall& call, void* to, size_t bytes) {
+  if (bytes == 0) return;
+
+  const ContextGuard current(*device);
+  const CUstream stream = stream_of(call.stream);
+  const size_t element = size_of(call.dtype);
+  issue_fill(device->driver(), address_of(to),
+      {neutral_of(call.dtype, call.op), element, bytes / element}, stream);
+  order.record_use(stream);
 }
 
 CUstream stream_of(void* stream) {

@@ -75,6 +75,8 @@ struct DeviceGroup {
 
   // Copies on a stream, unless there is nothing to copy.
   void copy(void* to, const void* from, size_t bytes, void* stream);
+  // Fills bytes with the neutral element of the call's operator, on the call's stream.
+  void fill_neutral(const CollectiveCall& call, void* to, size_t bytes);
 
   const TransportContext context;
   const std::shared_ptr<Device> device;

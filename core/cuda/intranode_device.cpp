@@ -233,6 +233,8 @@ void CudaIntranodeDevice::issue_barrier(
 }
 
 void CudaIntranodeDevice::combine(const CollectiveCall& call, const CombineStep& step) {
+  if (step.operands.empty()) return group_.fill_neutral(call, step.to, step.bytes);
+
   const CUfunction kernel = group_.kernel("symm_combine", "symm_large_combine");
   group_.in_room([&]<int kRanks>() {
     CombineArgsOf<kRanks> args{collective_args<kRanks>(group_, call),

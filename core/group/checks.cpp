@@ -661,12 +661,6 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
   if (row.traits.of_prefix && call.op == Op::avg) {
     refuse_argument(call, "op", "there is no average in a $collective");
   }
-  if (row.traits.of_prefix && group.backend().kind() != BackendKind::host) {
-    throw Error(Status::unsupported,
-        format("collective: %s is of groups on the host; with CUDA no kernel combines the ranks up "
-               "to its own",
-            collective_name(call.collective)));
-  }
   if (call.collective == Collective::broadcast_bytes &&
       group.backend().kind() != BackendKind::host) {
     throw Error(Status::unsupported,

@@ -95,7 +95,8 @@ size_t bytes_from(const Piece& piece, size_t at, size_t most) {
 
 Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
-  if (!traits(call.collective).has_op) return Algorithm::one_shot;
+  const CollectiveTraits what = traits(call.collective);
+  if (!what.has_op || what.of_prefix) return Algorithm::one_shot;
 
   const bool any_order = call.order == Order::any || !order_matters(call);
   if (is_reduced_for_all(call) && any_order &&
@@ -172,12 +173,13 @@ void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) cons
   switch (call.algorithm) {
     case Algorithm::automatic: return;
     case Algorithm::one_shot:
-      if (collective.has_op && !collective.cut_into_slices) {
-        refuse("between machines does all-reduce, reduce and what only moves");
+      if (collective.has_op && !collective.cut_into_slices && !collective.of_prefix) {
+        refuse("between machines does all-reduce, reduce, scans and what only moves");
       }
       return;
     case Algorithm::two_shot:
       if (!collective.has_op) refuse("is of reductions");
+      if (collective.of_prefix) refuse("between GPUs does no scan");
       return;
     case Algorithm::hierarchical:
       if (!is_reduced_for_all(call)) refuse("between GPUs does all-reduce and reduce-scatter");
@@ -209,6 +211,9 @@ const char* DeviceMultinodeTransport::how(const CollectiveCall& call, Algorithm 
   }
   if (!traits(call.collective).has_op) return "NCCL moves what each rank needs";
   const bool in_tree = call.order == Order::tree;
+  if (traits(call.collective).of_prefix) {
+    return "all operands go to all ranks, which combine those up to their own";
+  }
   if (algorithm == Algorithm::one_shot) {
     return in_tree ? "all operands go to all ranks, which combine them in tree order"
                    : "all operands go to all ranks, which combine them in rank order";
@@ -282,6 +287,8 @@ void DeviceMultinodeTransport::issue(const CollectiveCall& call) {
     case Collective::allreduce:
     case Collective::reduce: return reduce(call, algorithm);
     case Collective::reduce_scatter: return issue_reduce_scatter(call, algorithm);
+    case Collective::scan:
+    case Collective::exscan: return reduce_in_one_shot(call, 0);
     case Collective::allgather:
       return engine_.together(call.timeout_ms,
           [&] { engine_.allgather(call.send, call.recv, call.unit(), call.stream); });
@@ -369,7 +376,9 @@ void DeviceMultinodeTransport::reduce(const CollectiveCall& call, Algorithm algo
 
 void DeviceMultinodeTransport::reduce_in_one_shot(const CollectiveCall& call, size_t at) {
   const size_t bytes = call.unit();
-  const bool gets_result = call.collective == Collective::allreduce || call.root == context_.rank;
+  const bool gets_result = call.collective != Collective::reduce || call.root == context_.rank;
+  const auto combined =
+      static_cast<size_t>(ranks_combined(call.collective, context_.rank, context_.size));
   const auto* send = static_cast<const std::byte*>(call.send);
   auto* recv = static_cast<std::byte*>(call.recv);
 
@@ -380,7 +389,7 @@ void DeviceMultinodeTransport::reduce_in_one_shot(const CollectiveCall& call, si
     if (!gets_result) continue;
 
     std::vector<const std::byte*> operands;
-    for (size_t rank = 0; rank < size_; ++rank) {
+    for (size_t rank = 0; rank < combined; ++rank) {
       operands.push_back(slot(0) + rank * part);
     }
     combine(call, operands, recv + at, part);

@@ -5,6 +5,7 @@
 #include "kernels/collective.hpp"
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/ll.cuh"
+#include "kernels/cuda/neutral.cuh"
 
 using namespace symm;
 using namespace symm::cuda;
@@ -13,8 +14,9 @@ namespace {
 // Ranks whose packs are polled together.
 constexpr int kAtOnce = 8;
 
-// The ranks to which a call sends data, and those from which it gets data: all others,
-// or those that a root concerns.
+// The ranks to which a call sends data, and those from which it gets data: all others, those
+// that a root concerns, or in a scan those behind this rank and those before it.
+template <Work kWork>
 struct Direction {
   int me;
   int root;
@@ -23,11 +25,13 @@ struct Direction {
 
   __device__ bool sends_to(int r) const {
     if (r == me) return false;
+    if (kWork == Work::scans) return r > me;
     if (is_broadcast) return me == root;
     return !is_reduce || r == root;
   }
   __device__ bool hears_from(int r) const {
     if (r == me) return false;
+    if (kWork == Work::scans) return r < me;
     if (is_broadcast) return r == root;
     return !is_reduce || me == root;
   }
@@ -57,7 +61,7 @@ __device__ __forceinline__ void exchange_tokens(const CollectiveArgs& args, int 
 }
 
 // Long, since a kernel is not divided: that can change what stays in registers.
-template <bool kReduces>
+template <Work kWork>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
@@ -71,16 +75,17 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t packs = packs_of(unit);
 
   // From the part of one rank in send to that of the next, and in recv.
-  const bool rooted = traits(collective).has_root();
+  const bool has_tokens = kWork == Work::scans || traits(collective).has_root();
   const uint64_t part = traits(collective).send_per_rank ? unit : 0;
-  const uint64_t block = rooted ? 0 : unit;
-  const Direction way{
+  const uint64_t block = has_tokens ? 0 : unit;
+  const Direction<kWork> way{
       me, args.root, collective == Collective::broadcast, collective == Collective::reduce};
   // This rank's own operand belongs to the result; the root of a broadcast copies it.
-  const bool has_own = way.is_broadcast ? me == args.root && send != recv : way.hears();
+  bool has_own = way.is_broadcast ? me == args.root && send != recv : way.hears();
+  if constexpr (kWork == Work::scans) has_own = collective == Collective::scan;
 
-  // Every block has a warp for tokens where there is a root, and the first block uses it.
-  const uint32_t workers = blockDim.x - (rooted ? kWarp : 0);
+  // Every block has a warp for tokens where there is a root or a scan, and the first block uses it.
+  const uint32_t workers = blockDim.x - (has_tokens ? kWarp : 0);
   const uint32_t first_pack = blockIdx.x * workers + threadIdx.x;
   const uint32_t stride = gridDim.x * workers;
   const bool works = threadIdx.x < workers;
@@ -104,7 +109,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint64_t mine = comm.control[me] + slots;
   bool ok = true;
   for (uint32_t q = first_pack; works && q < packs && (way.hears() || has_own); q += stride) {
-    uint4 operands[kReduces ? kRoom : 1];
+    uint4 operands[kWork != Work::moves ? kRoom : 1];
     const uint4 own =
         has_own ? load_pack(send + static_cast<uint64_t>(me) * part, unit, q) : uint4{};
 
@@ -122,7 +127,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if ((sources >> i & 1U) == 0) continue;
-        if constexpr (kReduces) {
+        if constexpr (kWork != Work::moves) {
           operands[first + i] = v[i];
         } else {
           store_pack(recv + static_cast<uint64_t>(first + i) * block, unit, q, v[i]);
@@ -131,9 +136,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     }
     if (!ok) break;
 
-    if constexpr (kReduces) {
+    if constexpr (kWork == Work::reduces) {
       operands[me] = own;
       store_pack(recv, unit, q, combine_any<kRoom>(operands, n, args));
+    } else if constexpr (kWork == Work::scans) {
+      operands[me] = own;
+      const int ranks = ranks_scanned(collective, me);
+      store_pack(recv, unit, q, combine_first<kRoom>(operands, ranks, args));
     } else if (has_own) {
       store_pack(recv + static_cast<uint64_t>(me) * block, unit, q, own);
     }
@@ -144,7 +153,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   }
 
   // All tokens are there before the first thread says that all ranks have come.
-  if (rooted) __syncthreads();
+  if (has_tokens) __syncthreads();
   end_epoch(comm, epoch);
 }
 }  // namespace
@@ -152,9 +161,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 // The largest block that is launched has 256 threads, a warp for tokens included.
 extern "C" __global__ void __launch_bounds__(256, 1)
     symm_large_ll_reduce(const __grid_constant__ CollectiveArgs a) {
-  run<true>(a);
+  run<Work::reduces>(a);
+}
+extern "C" __global__ void __launch_bounds__(256, 1)
+    symm_large_ll_scan(const __grid_constant__ CollectiveArgs a) {
+  run<Work::scans>(a);
 }
 extern "C" __global__ void __launch_bounds__(256, 1)
     symm_large_ll_move(const __grid_constant__ CollectiveArgs a) {
-  run<false>(a);
+  run<Work::moves>(a);
 }

@@ -4,13 +4,14 @@
 #include "kernels/collective.hpp"
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/ll.cuh"
+#include "kernels/cuda/neutral.cuh"
 
 using namespace symm;
 using namespace symm::cuda;
 
 namespace {
 // Long, since a kernel is not divided: that can change what stays in registers.
-template <int kRanks, bool kReduces>
+template <int kRanks, Work kWork>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
@@ -25,7 +26,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
   // From the part of one rank in send to that of the next.
   const uint32_t part = traits(collective).send_per_rank ? unit : 0;
-  const bool rooted = traits(collective).has_root();
+  // Ranks that do not all wait for each other have tokens.
+  const bool has_tokens = kWork == Work::scans || traits(collective).has_root();
   const bool am_root = me == args.root;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   const uint32_t root = others & 1U << args.root;
@@ -35,15 +37,20 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t of_root = am_root ? others : 0;
   const uint32_t directed_to = is_broadcast ? of_root : root;
   const uint32_t directed_from = is_broadcast ? root : of_root;
-  const uint32_t to = has_direction ? directed_to : others;
-  const uint32_t from = has_direction ? directed_from : others;
+  uint32_t to = has_direction ? directed_to : others;
+  uint32_t from = has_direction ? directed_from : others;
   // This rank's own operand belongs to the result; the root of a broadcast copies it.
-  const bool has_own = collective == Collective::broadcast ? am_root && send != recv : from != 0;
+  bool has_own = collective == Collective::broadcast ? am_root && send != recv : from != 0;
+  if constexpr (kWork == Work::scans) {
+    from = (1U << me) - 1U;
+    to = others & ~from;
+    has_own = collective == Collective::scan;
+  }
 
   // In a call with a root the others could run ahead of each other, and would not notice another
-  // root. So all ranks exchange a token: every block has a warp for that, and the first block
-  // uses it.
-  const uint32_t workers = blockDim.x - (rooted ? kWarp : 0);
+  // root; in a scan the first ranks could. So all ranks exchange a token: every block has a warp
+  // for that, and the first block uses it.
+  const uint32_t workers = blockDim.x - (has_tokens ? kWarp : 0);
   const uint32_t first = blockIdx.x * workers + threadIdx.x;
   const uint32_t stride = gridDim.x * workers;
   const bool works = threadIdx.x < workers;
@@ -95,7 +102,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   }
 
   const uint64_t mine = comm.control[me] + slots;
-  for (q = first; works && q < packs && (from != 0 || has_own); q += stride) {
+  for (q = first; works && q < packs && (kWork == Work::scans || from != 0 || has_own);
+      q += stride) {
     const uint4 own =
         has_own ? load_pack(send + static_cast<uint64_t>(me) * part, unit, q) : uint4{};
     if (!receive<kRanks>(comm, v, from, mine, q, epoch)) break;
@@ -104,11 +112,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       if (r == me) v[r] = own;
     }
 
-    if constexpr (kReduces) {
+    if constexpr (kWork == Work::reduces) {
       store_pack(recv, unit, q, combine_any<kRanks>(v, n, args));
+    } else if constexpr (kWork == Work::scans) {
+      store_pack(recv, unit, q, combine_first<kRanks>(v, ranks_scanned(collective, me), args));
     } else {
       const uint32_t got = from | (has_own ? 1U << me : 0);
-      const uint32_t block = rooted ? 0 : unit;
+      const uint32_t block = has_tokens ? 0 : unit;
       if (whole) {
 #pragma unroll
         for (int r = 0; r < kRanks; ++r) {
@@ -139,7 +149,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   }
 
   // All tokens are there before the first thread says that all ranks have come.
-  if (rooted) __syncthreads();
+  if (has_tokens) __syncthreads();
   end_epoch(comm, epoch);
 }
 }  // namespace
@@ -149,11 +159,15 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 #define SYMM_LL(ranks)                                                   \
   extern "C" __global__ void __launch_bounds__(256, 1)                   \
       symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \
-    run<ranks, true>(a);                                                 \
+    run<ranks, Work::reduces>(a);                                        \
+  }                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 1)                   \
+      symm_ll_scan_##ranks(const __grid_constant__ CollectiveArgs a) {   \
+    run<ranks, Work::scans>(a);                                          \
   }                                                                      \
   extern "C" __global__ void __launch_bounds__(256, 1)                   \
       symm_ll_move_##ranks(const __grid_constant__ CollectiveArgs a) {   \
-    run<ranks, false>(a);                                                \
+    run<ranks, Work::moves>(a);                                          \
   }
 SYMM_LL(2)
 SYMM_LL(4)

@@ -7,6 +7,9 @@
 #include "kernels/cuda/wait.cuh"
 
 namespace symm::cuda {
+// What a kernel is compiled for.
+enum class Work { moves, reduces, scans };
+
 // Flags are never 0, which free cells hold.
 __device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
 

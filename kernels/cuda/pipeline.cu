@@ -106,24 +106,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const WorkGroup s(args, ranks_of<Arithmetic, kRanks>(args.comm), false);
   symm::cuda::run(
       s, [](const Operands&) { return false; },
-      [&](const Operands&, uint32_t i) {
-        const int first = s.first_of(i);
-        if constexpr (kRoom <= kSmallRanks) {
-          for (int d = 0; d < s.n - 1; ++d) {
-            const int p = s.another(d, first);
-            const WorkGroup::Chunk chunk = s.chunk(p, i);
-            push_part(reinterpret_cast<const char*>(args.send) + s.in_send(p) + chunk.at,
-                s.chunk_slot(p, 0, i, s.me), chunk.bytes);
-          }
-        } else {
-          copy_chunks(s.n - 1, args.tile, [&](int d) {
-            const int p = s.another(d, first);
-            const WorkGroup::Chunk chunk = s.chunk(p, i);
-            return Transfer{reinterpret_cast<const char*>(args.send) + s.in_send(p) + chunk.at,
-                s.chunk_slot(p, 0, i, s.me), chunk.bytes};
-          });
-        }
-      },
+      [&](const Operands&, uint32_t i) { push_to_owners(s, i); },
       [&](const Operands& at, uint32_t i) { combine<Arithmetic, kRanks>(s, at, i); });
 }
 }  // namespace

@@ -50,8 +50,9 @@ struct WorkGroup {
   Collective collective;
   // Known when a kernel is compiled.
   bool moves;
+  bool scans;
 
-  __device__ WorkGroup(const CollectiveArgs& a, int ranks, bool only_moves)
+  __device__ WorkGroup(const CollectiveArgs& a, int ranks, bool only_moves, bool is_scan = false)
       : args(a),
         comm(a.comm),
         mine(words_of(a.comm, a.comm.rank)),
@@ -59,7 +60,8 @@ struct WorkGroup {
         me(a.comm.rank),
         index(blockIdx.x),
         collective(static_cast<Collective>(a.collective)),
-        moves(only_moves) {}
+        moves(only_moves),
+        scans(is_scan) {}
 
   __device__ bool exchanges() const { return moves && collective == Collective::alltoall; }
 
@@ -80,7 +82,7 @@ struct WorkGroup {
 
   // Chunk i of what a rank owns in its block, or in the message. Beyond the end it is empty.
   __device__ Chunk chunk(int owner, uint32_t i) const {
-    auto part = static_cast<uint64_t>(traits(collective).cut_into_slices ? owner : 0);
+    auto part = static_cast<uint64_t>(scans || traits(collective).cut_into_slices ? owner : 0);
     if (args.direct != 0) {
       // The root sends everything to all ranks itself.
       if (owner != args.root) return {0, 0};
@@ -319,6 +321,26 @@ __device__ __forceinline__ void copy_chunks(int count, uint64_t most, Transfers&
     const Transfer one = transfer(static_cast<int>(i));
     if (q >= packs_of(one.bytes)) continue;
     store_pack(one.to, one.bytes, q, load_pack(one.from, one.bytes, q));
+  }
+}
+
+// Pushes chunk i of what each other rank combines.
+__device__ __forceinline__ void push_to_owners(const WorkGroup& s, uint32_t i) {
+  const int first = s.first_of(i);
+  const auto transfer = [&](int d) {
+    const int p = s.another(d, first);
+    const WorkGroup::Chunk chunk = s.chunk(p, i);
+    return Transfer{reinterpret_cast<const char*>(s.args.send) + s.in_send(p) + chunk.at,
+        s.chunk_slot(p, 0, i, s.me), chunk.bytes};
+  };
+
+  if constexpr (kRoom > kSmallRanks) {
+    copy_chunks(s.n - 1, s.args.tile, transfer);
+  } else {
+    for (int d = 0; d < s.n - 1; ++d) {
+      const Transfer one = transfer(d);
+      push_part(one.from, one.to, one.bytes);
+    }
   }
 }
 

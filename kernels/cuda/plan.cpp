@@ -180,7 +180,7 @@ std::vector<std::string> kernel_names(const Facts& group, bool multicast) {
 
   // Each collective stands for all that the same kernels do, and so does each operator.
   for (const Collective collective :
-      {Collective::allreduce, Collective::allreduce_rmsnorm, Collective::reduce,
+      {Collective::allreduce, Collective::allreduce_rmsnorm, Collective::reduce, Collective::scan,
           Collective::broadcast, Collective::reduce_scatterv, Collective::allgatherv}) {
     for (const Op op : {Op::sum, Op::max}) {
       for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {

@@ -94,7 +94,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
 
 // The number of a plan's form in the table; an algorithm may have several forms.
-inline constexpr size_t kKernelForms = 17;
+inline constexpr size_t kKernelForms = 19;
 size_t row_of(const Plan& chosen);
 
 // All kernels that a group may launch, whose size and `is_large` are read: those that need

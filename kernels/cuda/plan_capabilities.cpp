@@ -53,7 +53,12 @@ bool pushes_twice(const PlanInput& input, bool does, std::string* why) {
 }  // namespace
 
 bool reduces(const PlanInput& input, std::string* why) {
-  return is_plain(input, false, why) && traits(input.collective).has_op;
+  const CollectiveTraits what = traits(input.collective);
+  return is_plain(input, false, why) && what.has_op && !what.of_prefix;
+}
+
+bool scans(const PlanInput& input, std::string* why) {
+  return is_plain(input, false, why) && traits(input.collective).of_prefix;
 }
 
 bool moves(const PlanInput& input, std::string* why) {

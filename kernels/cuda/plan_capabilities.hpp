@@ -11,6 +11,7 @@ namespace symm::cuda {
 // ---- kernels that do every collective of their kind
 
 bool reduces(const PlanInput& input, std::string* why);
+bool scans(const PlanInput& input, std::string* why);
 bool moves(const PlanInput& input, std::string* why);
 bool reduces_pieces(const PlanInput& input, std::string* why);
 bool moves_pieces(const PlanInput& input, std::string* why);

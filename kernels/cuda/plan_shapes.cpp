@@ -18,10 +18,11 @@ namespace symm::cuda {
 namespace {
 uint64_t packs_of(const PlanInput& input) { return divide_up(input.unit(), kPack); }
 
-// Threads that each block of a call with a root has for tokens; only those of the first block
-// are used.
+// Threads that each block of a call has for tokens in which not all ranks wait for all: with a
+// root, or of a scan. Only those of the first block are used.
 int token_threads(const PlanInput& input) {
-  return traits(input.collective).has_root() ? static_cast<int>(kWarp) : 0;
+  const CollectiveTraits what = traits(input.collective);
+  return what.has_root() || what.of_prefix ? static_cast<int>(kWarp) : 0;
 }
 
 // The multiprocessors that a launch may fill: two of the `max_blocks` have room on one.
@@ -219,7 +220,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.spares_root = (what.from_root && !plan.direct) || is_long_reduce;
 
   // Parts as WorkGroup::chunk() divides the message (pipeline.cuh).
-  const bool is_cut = what.cut_into_slices && !plan.direct;
+  const bool is_cut = (what.cut_into_slices || what.of_prefix) && !plan.direct;
   uint64_t owners = 1;
   if (is_cut) owners = plan.spares_root ? n - 1 : n;
   const uint64_t part = divide_up(unit, owners * static_cast<uint64_t>(plan.blocks));

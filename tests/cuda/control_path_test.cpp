@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -168,7 +169,7 @@ TEST_F(CudaControlPath, OnlyFloatsAreCombinedAsATree) {
   });
 }
 
-TEST_F(CudaControlPath, RefusesScansBytesAndBitsOfFloats) {
+TEST_F(CudaControlPath, RefusesAveragesOfScansBytesAndBitsOfFloats) {
   as_groups(2, [](int rank, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
     const auto run = [&](Collective collective, DType dtype, Op op) {
@@ -177,9 +178,9 @@ TEST_F(CudaControlPath, RefusesScansBytesAndBitsOfFloats) {
       run_collective(*group, call);
     };
     for (const Collective scan : {Collective::scan, Collective::exscan}) {
-      support::expect_failure(Status::unsupported,
-          {std::string("collective: ") + collective_name(scan) + " is of groups on the host"},
-          [&] { run(scan, DType::f32, Op::sum); });
+      support::expect_failure(Status::invalid_argument,
+          {std::string("op: there is no average in a ") + collective_name(scan)},
+          [&] { run(scan, DType::f32, Op::avg); });
     }
     const auto broadcast_bytes = [&] {
       CollectiveCall call =
@@ -194,6 +195,49 @@ TEST_F(CudaControlPath, RefusesScansBytesAndBitsOfFloats) {
         [&] { run(Collective::allreduce, DType::f16, Op::band); });
     run(Collective::allreduce, DType::u16, Op::band);
   });
+}
+
+// Scans are in rank order whatever the order of the group, in plain streams and in graphs. A rank
+// that is alone copies in a scan, and in an exscan gets the neutral element.
+TEST_F(CudaControlPath, ScansHaveKernelsOfTheirOwn) {
+  for (const int ranks : {1, 4}) {
+    fake_cuda::launches();
+    as_groups(
+        ranks,
+        [&](int rank, const auto& group) {
+          const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 8 << 20), 0);
+          for (const Collective scan : {Collective::scan, Collective::exscan}) {
+            for (const size_t count : {100, 1'000'000}) {
+              CollectiveCall call = call_of(scan, memory->pointer(rank), count, DType::f32);
+              call.recv = memory->pointer(rank) + (4 << 20);
+              call.op = Op::min;
+              call.set_order(group->order(), group->size());
+              run_collective(*group, call);
+            }
+          }
+          if (ranks == 1) {
+            group->synchronize(nullptr, 1000);
+            const auto* results = reinterpret_cast<const float*>(memory->pointer(rank) + (4 << 20));
+            EXPECT_EQ(results[0], std::numeric_limits<float>::infinity());
+            EXPECT_EQ(results[999'999], std::numeric_limits<float>::infinity());
+          }
+        },
+        [](GroupConfig& config) {
+          config.tree_order = true;
+          config.overlapping_devices = true;
+        });
+
+    std::multiset<std::string> kernels;
+    for (const fake_cuda::Launch& launch : fake_cuda::launches()) {
+      if (launch.kernel == "symm_barrier") continue;
+      kernels.insert(launch.kernel);
+      EXPECT_FALSE(launch.in_tree);
+    }
+    const size_t each = ranks == 1 ? 0 : static_cast<size_t>(2 * ranks);
+    EXPECT_EQ(kernels.count("symm_ll_scan_4"), each);
+    EXPECT_EQ(kernels.count("symm_pipeline_scan"), each);
+    EXPECT_EQ(kernels.size(), 2 * each);
+  }
 }
 
 // Operands are widened, combined, and narrowed again: in recv where the wide operands fit, and

@@ -79,7 +79,8 @@ void expect_pipeline_fits(
       layout.stage[1] - layout.stage[0]);
   ASSERT_LE(chosen.blocks, std::max(input.max_blocks, 3));
 
-  const bool is_cut = traits(input.collective).cut_into_slices && !chosen.direct;
+  const CollectiveTraits what = traits(input.collective);
+  const bool is_cut = (what.cut_into_slices || what.of_prefix) && !chosen.direct;
   const int owners = input.size - (chosen.spares_root ? 1 : 0);
   const auto parts = static_cast<uint64_t>(is_cut ? owners : 1);
   ASSERT_EQ(chosen.tile % kPack, 0U);
@@ -180,11 +181,11 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
       expect_launch_fits(input, chosen);
     };
 
-    for_each_combination(
-        std::tuple(kBlocks,
-            std::array{Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-                Collective::broadcast, Collective::reduce, Collective::alltoall},
-            std::array{DType::bf16, DType::i8, DType::f64}, rising_counts()),
+    for_each_combination(std::tuple(kBlocks,
+                             std::array{Collective::allreduce, Collective::reduce_scatter,
+                                 Collective::allgather, Collective::broadcast, Collective::reduce,
+                                 Collective::alltoall, Collective::scan, Collective::exscan},
+                             std::array{DType::bf16, DType::i8, DType::f64}, rising_counts()),
         [&](int max_blocks, Collective collective, DType dtype, size_t count) {
           PlanInput input = input_of(collective, dtype, count, size);
           input.max_blocks = max_blocks;
@@ -407,11 +408,12 @@ TEST(CudaPlans, HaveNoMoreBlocksThanACallAllows) {
     };
 
     for_each_combination(
-        std::tuple(std::array{Collective::allreduce, Collective::reduce_scatter,
-                       Collective::allgather, Collective::broadcast, Collective::reduce,
-                       Collective::alltoall, Collective::alltoallv, Collective::allgatherv,
-                       Collective::reduce_scatterv, Collective::reduce_scatter_rows,
-                       Collective::gatherv, Collective::scatterv, Collective::allreduce_rmsnorm},
+        std::tuple(
+            std::array{Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                Collective::broadcast, Collective::reduce, Collective::alltoall,
+                Collective::alltoallv, Collective::allgatherv, Collective::reduce_scatterv,
+                Collective::reduce_scatter_rows, Collective::gatherv, Collective::scatterv,
+                Collective::allreduce_rmsnorm, Collective::scan},
             std::array{DType::bf16, DType::f32}, rising_counts(), std::array{1, 2, 3, 5, 16, 200}),
         expect_limited);
     if (HasFatalFailure()) return;
@@ -617,6 +619,14 @@ TEST(CudaPlans, NamesOfKernels) {
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany)), "symm_pipeline_any_16");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)),
       "symm_pipeline_move");
+
+  // The owners of slices make the results of a long scan; of a short one each rank makes its own.
+  EXPECT_EQ(kernel_of(input(automatic, 5, bf16, Op::sum, 100, Collective::scan)), "symm_ll_scan_8");
+  EXPECT_EQ(kernel_of(input(automatic, 5, bf16, Op::sum, kMany, Collective::exscan)),
+      "symm_pipeline_scan");
+  EXPECT_EQ(refuse(input(one_shot, 5, bf16, Op::sum, 1, Collective::scan), default_tuning(5)),
+      "algorithm one_shot does allreduce, reduce_scatter and, with 2 ranks, reduce of floats up to "
+      "32 bits, not scan of bf16");
 
   for (const auto& [megabytes, kernel] :
       {std::pair<size_t, std::string>{1, "symm_ll_reduce_4"}, {16, "symm_two_shot_reduce_bf16_3"},

@@ -252,8 +252,10 @@ API cuMemsetD2D32Async(
 
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   MAY_FAIL();
-  // Fresh pages are zero already, and touching all of them would cost memory.
-  if (value == 0) return CUDA_SUCCESS;
+  // What is cleared at this size is fresh. Its pages are zero already, and touching all of them
+  // would cost memory.
+  constexpr size_t kFresh = (size_t{1} << 20) / sizeof(unsigned);
+  if (value == 0 && count >= kFresh) return CUDA_SUCCESS;
   return set(to, value, count, stream);
 }
 

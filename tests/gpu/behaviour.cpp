@@ -23,13 +23,19 @@ void upload(const Rank& rank, float* to, size_t count, int round, cudaStream_t s
   rank.upload(to, host.data(), count * sizeof(float), stream);
 }
 
-bool right(const Rank& rank, const float* from, size_t count, int round, cudaStream_t stream) {
+// Whether there are the sums of the first `ranks` ranks.
+bool are_sums(
+    const Rank& rank, int ranks, const float* from, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
   rank.download(host.data(), from, count * sizeof(float), stream);
   for (size_t i = 0; i < count; ++i) {
-    if (host[i] != sum(rank.size, i, round)) return false;
+    if (host[i] != sum(ranks, i, round)) return false;
   }
   return true;
+}
+
+bool right(const Rank& rank, const float* from, size_t count, int round, cudaStream_t stream) {
+  return are_sums(rank, rank.size, from, count, round, stream);
 }
 
 symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count,
@@ -82,6 +88,41 @@ void graphs(Rank& rank, std::barrier<>& together) {
 
     const size_t check = round % 3 == 1 ? kLarge : kMiddle;
     expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
+  }
+  rank.settle(together);
+}
+
+// Scans of few elements and of many, in a graph, between all-reduces that take other slots of the
+// same memory: rank r gets the sums of ranks up to r, and then of those before it.
+void scans(Rank& rank, std::barrier<>& together) {
+  auto* block = reinterpret_cast<float*>(rank.block);
+  auto* other = reinterpret_cast<float*>(rank.ordinary);
+  const auto scan = [&](auto call, size_t at, size_t count) {
+    symm(call(rank.group, block, other + at, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr,
+             rank.stream),
+        "scan in capture");
+  };
+  const Graph graph(rank, [&] {
+    symm(allreduce(rank, block, other, kSmall, rank.stream), "all-reduce in capture");
+    scan(symm_scan, 0, kSmall);
+    scan(symm_exscan, kSmall, kSmall);
+    scan(symm_scan, 2 * kSmall, kMiddle);
+    symm(allreduce(rank, block, other + 3 * kMiddle, kMiddle, rank.stream), "all-reduce");
+    scan(symm_exscan, 2 * kSmall + kMiddle, kMiddle);
+  });
+  rank.settle(together);
+
+  for (int round = 0; round < 6; ++round) {
+    upload(rank, block, kMiddle, round, rank.stream);
+    graph.replay();
+    const auto check = [&](int ranks, size_t at, size_t count) {
+      expect(are_sums(rank, ranks, other + at, count, round, rank.stream),
+          who(rank, "replay of scans"));
+    };
+    check(rank.rank + 1, 0, kSmall);
+    check(rank.rank, kSmall, kSmall);
+    check(rank.rank + 1, 2 * kSmall, kMiddle);
+    check(rank.rank, 2 * kSmall + kMiddle, kMiddle);
   }
   rank.settle(together);
 }
@@ -459,6 +500,8 @@ class Behaviour : public testing::Test {
 };
 
 TEST_F(Behaviour, Graphs) { run(graphs); }
+
+TEST_F(Behaviour, ScansInAGraph) { run(scans); }
 
 TEST_F(Behaviour, Engines) { run(engines, SYMM_GROUP_SAME_OFFSETS); }
 

@@ -24,6 +24,7 @@ const char* const kPlaceNames[] = {
 // The collectives other than all-reduce.
 constexpr symm_collective_t kOthers[] = {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER,
     SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL};
+constexpr symm_collective_t kScans[] = {SYMM_COLLECTIVE_SCAN, SYMM_COLLECTIVE_EXSCAN};
 
 struct Case {
   symm_collective_t collective;
@@ -75,6 +76,14 @@ Expected expected_of(const Case& c, int n) {
                                  c.dtype, c.op, bits, c.result(), c.position, factor, r, c.order)
                            : symm::reference::reduce(c.dtype, c.op, bits, c.order);
     };
+
+    if (c.kind().of_prefix) {
+      const auto collective = static_cast<symm::Collective>(c.collective);
+      const int ranks = symm::ranks_combined(collective, r, n);
+      const std::vector<Bytes> first(e.send.begin(), e.send.begin() + ranks);
+      e.recv.push_back(symm::reference::combined(c.dtype, first, 0, c.count, c.result(), combine));
+      continue;
+    }
 
     const auto reduced = [&](size_t at) {
       if (!alike || all.empty()) {
@@ -240,16 +249,22 @@ void Cases::add_tiny() {
     for (const auto c : kOthers) {
       add(c, dtype, Op::sum, 1027);
     }
+    for (const auto c : kScans) {
+      add(c, dtype, Op::sum, 1027);
+    }
   }
 }
 
 void Cases::add_unscaled() {
+  size_t turn = 0;
   for (const DType dtype : symm::reference::kDTypes) {
     for (const Op op : symm::reference::kOps) {
       if (!symm::reference::has_op(dtype, op)) continue;  // is refused
       for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}}) {
         add(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count);
       }
+      ++turn;
+      if (op != Op::avg) add(kScans[turn % 2], dtype, op, 1031);
     }
   }
 
@@ -309,6 +324,14 @@ void Cases::add_large() {
   add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);
   for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST}) {
     add(c, DType::bf16, Op::sum, 7000011);
+  }
+
+  for (const auto c : kScans) {
+    for (const DType dtype : {DType::bf16, DType::i64}) {
+      for (const size_t count : {size_t{20011}, size_t{300007}, size_t{3000001}}) {
+        add(c, dtype, Op::sum, count);
+      }
+    }
   }
 
   for (const size_t count : {size_t{300007}, size_t{1} << 18}) {

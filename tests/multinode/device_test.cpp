@@ -135,6 +135,11 @@ Bytes expected_of(const Case& c, size_t me, size_t n, symm_order_t order) {
     send.push_back(operand_of(c, rank, n));
   }
 
+  const bool of_prefix = traits(c.collective).of_prefix;
+  if (of_prefix) {
+    const auto first = static_cast<int>(me);
+    send.resize(static_cast<size_t>(ranks_combined(c.collective, first, static_cast<int>(n))));
+  }
   const DType result = c.scaled ? DType::f32 : c.dtype;
   const auto combine = [&](const std::vector<uint64_t>& bits) {
     const auto factor = [&](int) { return c.factor; };
@@ -143,6 +148,7 @@ Bytes expected_of(const Case& c, size_t me, size_t n, symm_order_t order) {
                     : reference::reduce(c.dtype, c.op, bits, order);
   };
 
+  if (of_prefix) return reference::combined(c.dtype, send, 0, c.count, c.dtype, combine);
   return reference::result_of(c.collective, send, c.count * size_of(c.dtype), static_cast<int>(me),
       1,
       [&](size_t at) { return reference::combined(c.dtype, send, at, c.count, result, combine); });
@@ -334,6 +340,25 @@ TEST_P(CudaMultinode, SumsAreThoseOfOneMachine) {
 }
 
 // Ranks of a machine combine their operands where these lie.
+TEST_P(CudaMultinode, ScansAreThoseOfOneMachine) {
+  expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
+    for (const Collective scan : {Collective::scan, Collective::exscan}) {
+      for (const auto& [dtype, op] : all_reductions()) {
+        if (op == Op::avg) continue;
+        compare(*group, {scan, dtype, op, 1});
+        compare(*group, {scan, dtype, op, 333, Algorithm::one_shot, true});
+      }
+      // Operands that are larger than the scratch.
+      compare(*group, {scan, DType::bf16, Op::sum, 70'001, Algorithm::automatic, true});
+
+      CollectiveCall call = call_of(scan, nullptr, 0, DType::f32);
+      call.algorithm = Algorithm::two_shot;
+      support::expect_failure(Status::invalid_argument,
+          {"options.algorithm: two_shot between GPUs does no scan"}, [&] { finish(*group, call); });
+    }
+  }));
+}
+
 TEST(CudaMultinodeMachines, CombineTheirOwnRanksOperands) {
   expect_well(on_machines("aabbcc",
       [](const std::shared_ptr<Group>& group) {

@@ -4163,15 +4163,13 @@ SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *
 
 /**
  * Combine the operands of the ranks up to this one.
- * [collective] [stream] Since 0.2.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[i] = op over ranks r of send_r[i]                              r <= rank, i < count
  *
  * Ranks are combined in their order, also in a group with SYMM_GROUP_TREE_ORDER, and the result
  * is rounded once: of the last rank it has the bits of symm_allreduce() in that order. In
  * place: send == recv.
- *
- * With CUDA it is UNSUPPORTED: no kernel combines the ranks up to its own.
  *
  * @param send     `count` elements.
  * @param recv     `count` elements.
@@ -4180,11 +4178,10 @@ SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *
  * @param op       how to combine; not AVG.
  * @param options  NULL means the defaults. There is no factor, no result_dtype and no order
  *                 SYMM_ORDER_TREE.
- * @param stream   NULL.
+ * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  an operand is NULL, too large or overlaps, op is AVG or
  *                                    dtype has no such op, or the options do not fit the call.
- * @retval SYMM_ERR_UNSUPPORTED       the group is of GPUs, or dtype, op, the algorithm or
- *                                    another option is not known.
+ * @retval SYMM_ERR_UNSUPPORTED       dtype, op, the algorithm or another option is not known.
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
  * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
@@ -4196,7 +4193,7 @@ SYMM_API symm_status_t symm_scan(symm_group_t *group, const void *send, void *re
 
 /**
  * Combine the operands of the ranks before this one.
- * [collective] [stream] Since 0.2.
+ * [collective] [stream] [capturable] Since 0.2.
  *
  *     recv[i] = op over ranks r of send_r[i]                              r < rank, i < count
  *
@@ -4214,7 +4211,7 @@ SYMM_API symm_status_t symm_scan(symm_group_t *group, const void *send, void *re
  * @param dtype    type of an element.
  * @param op       how to combine; not AVG.
  * @param options  NULL means the defaults; as for symm_scan().
- * @param stream   NULL.
+ * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  as for symm_scan().
  * @retval SYMM_ERR_UNSUPPORTED       as for symm_scan().
  * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/prefixes.cuh"
 #include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
@@ -33,9 +34,16 @@ struct Case {
     for (int rank = 0; rank < ranks; ++rank) {
       operands.push_back(values.make(count));
     }
-    const symm_order_t in = order == Order::tree ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS;
-    right = reference::combined(dtype, operands, 0, count, dtype,
-        [&](const auto& bits) { return reference::reduce(dtype, op, bits, in); });
+    combine_operands();
+  }
+
+  // Makes `right` of the operands.
+  void combine_operands() {
+    const auto dtype = static_cast<DType>(args.dtype);
+    const symm_order_t in = args.in_tree != 0 ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS;
+    right = reference::combined(dtype, operands, 0, count, dtype, [&](const auto& bits) {
+      return reference::reduce(dtype, static_cast<Op>(args.op), bits, in);
+    });
   }
 
   static std::string text_of(DType dtype, Op op, int ranks, Order order) {
@@ -133,6 +141,34 @@ TEST(CudaArithmetic, OfSumsOfLoadsHasTheBitsOfTheReference) {
   expect_of_loaded_sums<Bf16>(DType::bf16);
   expect_of_loaded_sums<F16>(DType::f16);
   expect_of_loaded_sums<NativeElement<float>>(DType::f32);
+}
+TEST(CudaArithmetic, OfPrefixesHasTheBitsOfTheReference) {
+  for (const DType dtype : reference::kDTypes) {
+    for (const Op op : reference::kOps) {
+      if (!reference::has_op(dtype, op) || op == Op::avg) continue;
+      constexpr int kRanks = 11;
+      std::vector<Case> cases;
+      for (int ranks = 1; ranks <= kRanks; ++ranks) {
+        cases.emplace_back(dtype, op, ranks, Order::ranks);
+      }
+
+      // All results are of the operands of the last case.
+      const Case& all = cases.back();
+      uint4 made[kPacks][kRanks];
+      for (size_t number = 0; number < kPacks; ++number) {
+        for (int rank = 0; rank < kRanks; ++rank) {
+          made[number][rank] = all.pack(rank, number);
+        }
+        make_prefixes(made[number], kRanks, dtype, op);
+      }
+      for (int rank = 0; rank < kRanks; ++rank) {
+        Case& one = cases[static_cast<size_t>(rank)];
+        one.operands.assign(all.operands.begin(), all.operands.begin() + rank + 1);
+        one.combine_operands();
+        one.expect([&](size_t number) { return made[number][rank]; });
+      }
+    }
+  }
 }
 }  // namespace
 }  // namespace symm::cuda

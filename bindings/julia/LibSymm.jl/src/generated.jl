@@ -2063,7 +2063,7 @@ Combine the operands of all ranks, with the result on the root. [collective] [st
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Combine the operands of the ranks up to this one. [collective] [stream]"""
+"""Combine the operands of the ranks up to this one. [collective] [stream] [capturable]"""
 @waiting symm_scan(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},
@@ -2075,7 +2075,7 @@ Combine the operands of all ranks, with the result on the root. [collective] [st
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Combine the operands of the ranks before this one. [collective] [stream]"""
+"""Combine the operands of the ranks before this one. [collective] [stream] [capturable]"""
 @waiting symm_exscan(
     group::Ptr{symm_group_t},
     send::Ptr{Cvoid},

@@ -2033,6 +2033,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Combine the operands of the ranks up to this one. \[collective\] \[stream\]
+    /// \[capturable\]
     pub fn symm_scan(
         group: *mut symm_group_t,
         send: *const c_void,
@@ -2045,6 +2046,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Combine the operands of the ranks before this one. \[collective\] \[stream\]
+    /// \[capturable\]
     pub fn symm_exscan(
         group: *mut symm_group_t,
         send: *const c_void,
