@@ -16,6 +16,7 @@
 
 #include "capi/guard.hpp"
 #include "capi/objects.hpp"
+#include "capi/options.hpp"
 #include "capi/request.hpp"
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
@@ -25,6 +26,7 @@
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
 #include "core/group/requests.hpp"
+#include "core/group/user_operation.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/number.hpp"
@@ -370,6 +372,18 @@ symm_status_t symm_exscan(symm_group_t* group, const void* send, void* recv, siz
     symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options, void* stream) {
   return run(
       group, CollectiveCall(Collective::exscan, send, recv, count, dtype, stream, op), options);
+}
+
+symm_status_t symm_reduce_by(symm_group_t* group, symm_collective_t collective, const void* send,
+    void* recv, size_t count, size_t element_bytes, symm_combine_callback_t combine, void* user,
+    int32_t root, const symm_call_options_t* options) {
+  return guard(options, [&] {
+    Group& self = *group_of(group);
+    reduce_by(self,
+        {static_cast<Collective>(collective), send, recv, count, element_bytes, combine, user,
+            root},
+        self.timeout_or_default(timeout_of(options)));
+  });
 }
 
 symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, size_t count,

@@ -305,6 +305,17 @@ def pool_open(heap: int, group: int) -> int: ...
 def pool_close(number: int) -> None: ...
 def pressure_add(callable: object) -> int: ...
 def pressure_remove(number: int, callable: object) -> None: ...
+def reduce_by(
+    group: int,
+    collective: int,
+    send: _Address,
+    recv: _Address,
+    count: int,
+    element_bytes: int,
+    function: object,
+    root: int,
+    timeout_ms: int,
+) -> None: ...
 def xla_handler(device: int) -> Any: ...
 def request_call(
     call: object, args: tuple[Any, ...], kwargs: dict[str, Any], kept: list[object]
@@ -328,6 +339,7 @@ WITHOUT_PYTHON = (
     "symm_thread_interrupt",
     "symm_memory_pressure_add_listener",
     "symm_memory_pressure_remove_listener",
+    "symm_reduce_by",
 )
 
 

@@ -30,6 +30,8 @@ symm_group_config_t joining() {
 }
 
 uint64_t give_nothing(void*, symm_backend_t, int32_t, uint64_t) { return 0; }
+
+int32_t keep(void*, void*, const void*, size_t) { return 0; }
 }  // namespace
 
 // A table with a row for each function of the C ABI.
@@ -173,6 +175,8 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_reduce, SYMM_OPERANDS, kF32, kSum, 0, nullptr, nullptr),
       SYMM_CALL(symm_scan, SYMM_OPERANDS, kF32, kSum, nullptr, nullptr),
       SYMM_CALL(symm_exscan, SYMM_OPERANDS, kF32, kSum, nullptr, nullptr),
+      SYMM_CALL(symm_reduce_by, w.group, SYMM_COLLECTIVE_ALLREDUCE, w.source.data(),
+          w.destination(), 2, 12, keep, nullptr, 0, within(1)),
       SYMM_CALL(symm_alltoall, SYMM_OPERANDS, kF32, nullptr, nullptr),
       SYMM_CALL(symm_gather, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
       SYMM_CALL(symm_scatter, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),

@@ -161,9 +161,9 @@ const std::vector<Refusal>& refusals() {
   using support::normed;
   using support::placed;
   static const std::vector<Refusal> rows = {
-      SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ticket", "ranks", "waits",
-          "source", "destination", "messages", "neighbors", "send_ranks", "recv_ranks", "call",
-          "norm", "requests"),
+      SYMM_REFUSE_NULL(kAnyOutput, "callback", "combine", "pointer", "token", "ticket", "ranks",
+          "waits", "source", "destination", "messages", "neighbors", "send_ranks", "recv_ranks",
+          "call", "norm", "requests"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
       SYMM_REFUSE_ALL(
           "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
@@ -333,6 +333,13 @@ const std::vector<Refusal>& refusals() {
           "symm_scan", "symm_exscan"),
       SYMM_REFUSE_NAMED(
           symm_scan, options, order, "TREE", INVALID_ARGUMENT, support::ordered(SYMM_ORDER_TREE)),
+      SYMM_REFUSE(symm_reduce_by, collective, "all-gather combines nothing", INVALID_ARGUMENT,
+          SYMM_COLLECTIVE_ALLGATHER),
+      SYMM_REFUSE(symm_reduce_by, collective, "99", UNSUPPORTED, 99),
+      SYMM_REFUSE(symm_reduce_by, element_bytes, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_reduce_by, element_bytes, "more than 2^20", INVALID_ARGUMENT, 1 + (1 << 20)),
+      SYMM_REFUSE(symm_reduce_by, count, "more than memory", INVALID_ARGUMENT, w.too_many),
+      SYMM_REFUSE(symm_reduce_by, root, "1 of an all-reduce", INVALID_ARGUMENT, 1),
       SYMM_REFUSE_NAMED(symm_broadcast_bytes, send_bytes, send, "beyond the address space",
           INVALID_ARGUMENT, SIZE_MAX),
       SYMM_REFUSE_NAMED(symm_collective, call, collective, "has an output", INVALID_ARGUMENT,
@@ -687,7 +694,8 @@ const std::vector<Exemption>& exemptions() {
   static const std::vector<Exemption> rows = {
       {{}, {"value"}, "any number is a value"},
       {{"symm_status_string"}, {"status"}, "an unknown one has a name too"},
-      {{"symm_log_add_listener", "symm_thread_interrupt", "symm_memory_pressure_add_listener"},
+      {{"symm_log_add_listener", "symm_thread_interrupt", "symm_memory_pressure_add_listener",
+           "symm_reduce_by"},
           {"user"}, "is passed on unseen"},
       {{"symm_thread_interrupt"}, {"callback"}, "NULL means none"},
       {{"symm_log_remove_listener", "symm_memory_pressure_remove_listener"}, {"id"},

@@ -55,6 +55,8 @@
 // pressure.c calls them.
 %ignore symm_memory_pressure_add_listener;
 %ignore symm_memory_pressure_remove_listener;
+// operation.c calls it.
+%ignore symm_reduce_by;
 %ignore SYMM_TIMEOUT_INFINITE;
 %ignore SYMM_ALL_STREAMS;
 %ignore SYMM_TIMEOUT_NOW;

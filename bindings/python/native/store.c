@@ -2,28 +2,7 @@
  *
  * The library calls a store on the thread that is inside symm_group_create(), which has
  * released the interpreter lock. */
-#include <fenv.h>
-
 #include "support.h"
-
-/* What a callback needs around Python code: the interpreter lock, and the default floating-point
- * environment. That of the caller may round otherwise, or trap what Python takes for granted, such
- * as an inexact quotient. */
-typedef struct {
-  fenv_t environment;
-  PyGILState_STATE lock;
-} python_state;
-
-static void enter_python(python_state* state) {
-  fegetenv(&state->environment);
-  fesetenv(FE_DFL_ENV);
-  state->lock = PyGILState_Ensure();
-}
-
-static void leave_python(python_state* state) {
-  PyGILState_Release(state->lock);
-  fesetenv(&state->environment);
-}
 
 /* Convert the pending exception to a status. An exception other than a time-out is kept, as the
  * cause of the failure of the creation. */
@@ -52,11 +31,11 @@ static symm_status_t set(
     void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
   symm_status_t status = SYMM_OK;
-  python_state state;
+  symm_py_state state;
   PyObject* result = NULL;
   PyObject* bytes;
 
-  enter_python(&state);
+  symm_py_enter(&state);
   bytes = PyBytes_FromStringAndSize((const char*)value, (Py_ssize_t)size);
   if (bytes != NULL) {
     result = PyObject_CallMethod(store->store, "set", "sOd", key, bytes, (double)timeout_ms / 1000);
@@ -67,7 +46,7 @@ static symm_status_t set(
 
   Py_XDECREF(result);
   Py_XDECREF(bytes);
-  leave_python(&state);
+  symm_py_leave(&state);
   return status;
 }
 
@@ -85,11 +64,11 @@ static symm_status_t get(void* user, const char* key, void* value, size_t capaci
     size_t* out_size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
   symm_status_t status = SYMM_ERR_SYSTEM;
-  python_state state;
+  symm_py_state state;
   PyObject* bytes = NULL;
   PyObject* found;
 
-  enter_python(&state);
+  symm_py_enter(&state);
   found = PyObject_CallMethod(store->store, "get", "sd", key, (double)timeout_ms / 1000);
   if (found != NULL) {
     bytes = PyBytes_FromObject(found);
@@ -103,7 +82,7 @@ static symm_status_t get(void* user, const char* key, void* value, size_t capaci
 
   Py_XDECREF(bytes);
   Py_XDECREF(found);
-  leave_python(&state);
+  symm_py_leave(&state);
   return status;
 }
 

@@ -22,6 +22,17 @@ PyObject* set_error_factory(PyObject* factory) {
   return Py_NewRef(Py_None);
 }
 
+void symm_py_enter(symm_py_state* state) {
+  fegetenv(&state->environment);
+  fesetenv(FE_DFL_ENV);
+  state->lock = PyGILState_Ensure();
+}
+
+void symm_py_leave(symm_py_state* state) {
+  PyGILState_Release(state->lock);
+  fesetenv(&state->environment);
+}
+
 /* `instead`: what to raise in place of the failure, which then is its context; or NULL. */
 static void raise_failure(const symm_failure_t* failure, PyObject* cause, PyObject* instead) {
   PyObject* exception;

@@ -5,6 +5,7 @@
 #define SYMM_PYTHON_SUPPORT_H
 
 #include <Python.h>
+#include <fenv.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,17 @@ int symm_py_sizes(PyObject* from, size_t** to);
 /* Make a list of integers. */
 PyObject* symm_py_list(const int32_t* from, size_t count);
 PyObject* symm_py_lengths(const size_t* from, size_t count);
+
+/* What a callback needs around Python code: the interpreter lock, and the default floating-point
+ * environment. That of the caller may round otherwise, or trap what Python takes for granted, such
+ * as an inexact quotient. */
+typedef struct {
+  fenv_t environment;
+  PyGILState_STATE lock;
+} symm_py_state;
+
+void symm_py_enter(symm_py_state* state);
+void symm_py_leave(symm_py_state* state);
 
 /* A store that is written in Python: an object with set(key, value, seconds) and
  * get(key, seconds) -> bytes, see symm/stores.py. */

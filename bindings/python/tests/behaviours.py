@@ -880,6 +880,18 @@ class Runner:
         came = self.group().broadcast_bytes(send, recv, root)
         assert came == self.integer("expected", came), f"{came} bytes came"
 
+    def do_reduce_by(self) -> None:
+        group, dtype, count = self.group(), self.dtype(), self.integer("count")
+        which = self.text("collective").lower()
+        parts = group.size if which == "reduce_scatter" else 1
+
+        def last(into: memoryview, other: memoryview) -> None:
+            into[:] = other
+
+        send = self.operand("send", parts * count, dtype)
+        recv = self.operand("recv", count, dtype)
+        group.reduce_by(last, send, recv, collective=which, root=self.integer("root", 0))
+
     def do_gatherv(self) -> None:
         group, dtype, count = self.group(), self.dtype(), self.integer("count")
         root = self.integer("root", 0)

@@ -4224,6 +4224,65 @@ SYMM_API symm_status_t symm_exscan(symm_group_t *group, const void *send, void *
                                    const symm_collective_options_t *options, void *stream);
 
 /**
+ * Combines operands for symm_reduce_by(): into[i] = into[i] op other[i] for i < count, where
+ * `into` is of lower ranks than `other`. They do not overlap, and are aligned as the elements
+ * are in an array that begins at a multiple of 64 bytes. It returns 0, or a number that says
+ * what has gone wrong: then the group is aborted. It must not leave by an exception or a jump,
+ * and must not make calls of symm.
+ */
+typedef int32_t (*symm_combine_callback_t)(void *user, void *into, const void *other,
+                                           size_t count);
+
+/**
+ * Combine the operands of all ranks by a function of the caller's.
+ * [collective] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * `collective` says who gets what, as in the call of that name:
+ *
+ *     SYMM_COLLECTIVE_ALLREDUCE        every rank the combination of all ranks
+ *     SYMM_COLLECTIVE_REDUCE           the root alone
+ *     SYMM_COLLECTIVE_REDUCE_SCATTER   rank r part r of it; send has `size` parts of `count`
+ *     SYMM_COLLECTIVE_SCAN             rank r the combination of ranks 0 .. r
+ *     SYMM_COLLECTIVE_EXSCAN           of ranks 0 .. r-1; on rank 0 recv stays as it is
+ *
+ * Ranks are combined one after the other in their order, ((0 op 1) op 2) op 3, so nothing is
+ * expected of the operation: it need not commute, nor be associative. All ranks receive the
+ * same bytes if the function gives the same on all.
+ *
+ * The function is called on this thread, with any number of elements at a time. The call is
+ * made of all-to-alls, all-gathers and gathers of bytes, which is how statistics and traces
+ * show it; so ranks that differ in `count` or element_bytes are told of those. Host back end,
+ * also between machines: a function of the host's cannot combine memory of GPUs.
+ *
+ * In place: as for the call of `collective`.
+ *
+ * @param send           as for the call of `collective`, in elements of element_bytes.
+ * @param recv           as for the call of `collective`.
+ * @param count          number of elements, of a part for SYMM_COLLECTIVE_REDUCE_SCATTER.
+ * @param element_bytes  size of an element, 1 to 2^20.
+ * @param combine        the operation.
+ * @param user           passed to `combine`.
+ * @param root           the rank that receives, of SYMM_COLLECTIVE_REDUCE; else 0.
+ * @param options        NULL means the defaults. There is no request.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  an operand or `combine` is NULL, an operand is too large
+ *                                    or overlaps, element_bytes or root is out of range, or
+ *                                    `collective` combines nothing.
+ * @retval SYMM_ERR_UNSUPPORTED       the group is of GPUs, `collective` is not known, or a
+ *                                    request.
+ * @retval SYMM_ERR_MISMATCH          ranks make different calls; the group is revoked.
+ * @retval SYMM_ERR_TIMEOUT           a rank did not come; the group is revoked.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left; the group is revoked.
+ * @retval SYMM_ERR_ABORTED           `combine` has not returned 0 on a rank, which the message
+ *                                    names, or a rank aborted the group.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     no memory for the operands of other ranks.
+ */
+SYMM_API symm_status_t symm_reduce_by(symm_group_t *group, symm_collective_t collective,
+                                      const void *send, void *recv, size_t count,
+                                      size_t element_bytes, symm_combine_callback_t combine,
+                                      void *user, int32_t root,
+                                      const symm_call_options_t *options);
+
+/**
  * Send a block to every rank and receive one from every rank.
  * [collective] [stream] [capturable] Since 0.2.
  *

@@ -43,6 +43,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
@@ -1589,6 +1590,45 @@ class Group : public Handle<symm_group_t> {
     detail::require_elements("symm_exscan", "recv", data.recv.size(), data.send.size());
     run("symm_exscan", symm_exscan, options, 0, data.send.data(), data.recv.data(),
         data.send.size(), data.dtype, op);
+  }
+
+  // Combine by a function of the caller's, in the order of the ranks: combine(into, other) changes
+  // `into`, which is of lower ranks. `collective` says who gets what, as for symm_reduce_by(). What
+  // combine() throws on this rank is thrown here, behind the call, and the group is aborted. An
+  // element is copied from rank to rank as bytes. Host back end. [collective] [blocking]
+  template <class T, class Combine>
+  void reduce_by(symm_collective_t collective, Span<const T> send, Span<T> recv,
+                 Combine &&combine, int32_t root = 0, const CallOptions &options = {}) const {
+    static_assert(std::is_trivially_copyable_v<T>, "elements go to other ranks as bytes");
+    const bool scatters = collective == SYMM_COLLECTIVE_REDUCE_SCATTER;
+    const bool receives = collective != SYMM_COLLECTIVE_REDUCE || rank() == root;
+    const size_t count = scatters ? recv.size() : send.size();
+    detail::require_elements("symm_reduce_by", "send", send.size(),
+                             scatters ? count * ranks() : count);
+    if (receives) detail::require_elements("symm_reduce_by", "recv", recv.size(), count);
+
+    struct Call {
+      std::remove_reference_t<Combine> *combine;
+      std::exception_ptr thrown;
+    } call{&combine, nullptr};
+    const auto combine_all = [](void *user, void *into, const void *other,
+                                size_t elements) -> int32_t {
+      auto *const self = static_cast<Call *>(user);
+      try {
+        for (size_t i = 0; i < elements; ++i)
+          (*self->combine)(static_cast<T *>(into)[i], static_cast<const T *>(other)[i]);
+        return 0;
+      } catch (...) {
+        self->thrown = std::current_exception();
+        return 1;
+      }
+    };
+    const auto c = detail::in_c(options);
+    const symm_status_t status =
+        symm_reduce_by(get(), collective, send.data(), recv.data(), count, sizeof(T), combine_all,
+                       &call, root, &c);
+    if (call.thrown) std::rethrow_exception(call.thrown);
+    check(status, "symm_reduce_by");
   }
 
   // Part r of recv = this rank's part of rank r's send; both have size() parts.

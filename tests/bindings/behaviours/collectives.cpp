@@ -272,6 +272,22 @@ void broadcast_bytes(const Call<T>& call) {
   require(came, call.line.integer("expected", static_cast<int64_t>(came)), "the number of bytes");
 }
 
+// The last rank wins.
+template <class T>
+void reduce_by(const Call<T>& call) {
+  static const std::map<std::string, symm_collective_t> collectives = {
+      {"ALLREDUCE", SYMM_COLLECTIVE_ALLREDUCE}, {"REDUCE", SYMM_COLLECTIVE_REDUCE},
+      {"REDUCE_SCATTER", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"SCAN", SYMM_COLLECTIVE_SCAN},
+      {"EXSCAN", SYMM_COLLECTIVE_EXSCAN}, {"ALLGATHER", SYMM_COLLECTIVE_ALLGATHER}};
+  const std::string name = call.line.text("collective");
+  const bool scatters = name == "REDUCE_SCATTER";
+  const symm::Span<const T> from = scatters ? call.from_all() : call.from();
+  const symm::Group& group = call.group;
+  group.reduce_by<T>(
+      collectives.at(name), from, call.into(), [](T& into, const T& other) { into = other; },
+      call.root());
+}
+
 // ---- from the line to the call
 
 template <class T>
@@ -291,6 +307,7 @@ void call_with(Runner& runner, const Line& line) {
       {"gather", gather<T>},
       {"gatherv", gatherv<T>},
       {"reduce", reduce<T>},
+      {"reduce_by", reduce_by<T>},
       {"reduce_scatter", reduce_scatter<T>},
       {"reduce_scatter_rows", reduce_scatter_rows<T>},
       {"reduce_scatterv", reduce_scatterv<T>},
@@ -420,6 +437,7 @@ const Verbs& verbs_of_collectives() {
       {"gather", collective},
       {"gatherv", collective},
       {"reduce", collective},
+      {"reduce_by", collective},
       {"reduce_scatter", collective},
       {"reduce_scatter_rows", collective},
       {"reduce_scatterv", collective},

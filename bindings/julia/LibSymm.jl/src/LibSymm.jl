@@ -29,7 +29,7 @@ export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_
 export messages, Exchange, Neighbor, start_round!, finish_round!, neighbor_alltoallv!
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, batch, on_log
-export scan!, exscan!
+export scan!, exscan!, reduce_by!
 export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!
 export reduce_scatter_rows!, gatherv!, scatterv!, broadcast_bytes!
 export allreduce_rmsnorm!

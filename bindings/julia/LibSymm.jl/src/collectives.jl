@@ -332,6 +332,116 @@ function exscan!(to, from, op, group::Maker=group_of(to, from); keywords...)
     return collective(symm_exscan, group, from, to, length(from), T, op_; keywords...)
 end
 
+# The operation of one reduction. Exceptions must not cross the library, so one is kept here, and
+# thrown when the call returns.
+mutable struct Operation{T}
+    combine::Any
+    width::Int
+    failure::Any
+end
+
+function combine_elements(user::Ptr{Cvoid}, into::Ptr{Cvoid}, other::Ptr{Cvoid}, count::Csize_t)
+    operation = unsafe_pointer_to_objref(user)::Operation
+    try
+        combine_as(operation, into, other, Int(count))
+        return Int32(0)
+    catch why
+        operation.failure = why
+        return Int32(1)
+    end
+end
+
+function combine_as(operation::Operation{T}, into, other, count) where {T}
+    numbers = count * operation.width
+    operation.combine(
+        unsafe_wrap(Array, Ptr{T}(into), numbers), unsafe_wrap(Array, Ptr{T}(other), numbers)
+    )
+    return nothing
+end
+
+const COMBINED = Dict(
+    :allreduce => SYMM_COLLECTIVE_ALLREDUCE,
+    :reduce => SYMM_COLLECTIVE_REDUCE,
+    :reduce_scatter => SYMM_COLLECTIVE_REDUCE_SCATTER,
+    :scan => SYMM_COLLECTIVE_SCAN,
+    :exscan => SYMM_COLLECTIVE_EXSCAN,
+)
+
+"""
+    reduce_by!(combine, destination, source, group; collective=:allreduce, width=1, root=0,
+               timeout=nothing)
+
+Combine the operands of the ranks by `combine(into, other)`, in their order, on a host group:
+
+    reduce_by!(destination, source, group) do into, other
+        into .= max.(abs.(into), abs.(other))
+    end
+
+`combine` changes `into`, which is of lower ranks; it need not commute. Both are vectors of `width`
+numbers for each element, and any number of elements at a time; they must not be kept. `collective`
+says who gets what: `:allreduce`, `:reduce` (`root`), `:reduce_scatter`, `:scan`, or `:exscan`, of
+which rank 0 gets nothing. `destination` may be `source`, but in a reduce-scatter.
+
+What `combine` throws is thrown here, and the group is aborted. `timeout`: seconds for each wait.
+"""
+function reduce_by!(
+    combine,
+    destination,
+    source,
+    group::Group;
+    collective::Symbol=:allreduce,
+    width::Integer=1,
+    root::Integer=0,
+    timeout=nothing,
+)
+    which = get(COMBINED, collective, nothing)
+    which === nothing && throw(ArgumentError("collective: $collective has no such operation"))
+    scatters = collective === :reduce_scatter
+    receives = collective !== :reduce || group.rank == root
+    if receives
+        fit(destination, 1, source, scatters ? group.size : 1)
+    else
+        same_type(destination, source)
+    end
+    numbers = scatters ? length(destination) : length(source)
+    if width < 1 || numbers % width != 0
+        throw(ArgumentError("width: $width does not divide $numbers numbers"))
+    end
+
+    T = eltype(source)
+    operation = Operation{T}(combine, width, nothing)
+    entry = @cfunction(
+        combine_elements, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t)
+    )
+    task = current_task()
+    # A function that waits could move this task to another thread, but the call of the library
+    # belongs to the thread that began it.
+    sticky = task.sticky
+    task.sticky = true
+    try
+        GC.@preserve operation attempt() do call
+            return symm_reduce_by(
+                group,
+                which,
+                operand(source),
+                operand(destination),
+                numbers ÷ width,
+                width * sizeof(T),
+                entry,
+                pointer_from_objref(operation),
+                root,
+                within(call, timeout),
+            )
+        end
+    catch
+        operation.failure === nothing || throw(operation.failure)
+        rethrow()
+    finally
+        task.sticky = sticky
+    end
+    return destination
+end
+
 """
     alltoall!(A, group=LibSymm.group_of(A))
     alltoall!(destination, source, group)

@@ -409,6 +409,15 @@ and to ask, and must not wait for other ranks. What it allocates itself asks no 
 const symm_memory_pressure_callback_t = Ptr{Cvoid}
 
 """
+Combines operands for symm_reduce_by(): into[i] = into[i] op other[i] for i < count, where
+`into` is of lower ranks than `other`. They do not overlap, and are aligned as the elements
+are in an array that begins at a multiple of 64 bytes. It returns 0, or a number that says
+what has gone wrong: then the group is aborted. It must not leave by an exception or a jump,
+and must not make calls of symm.
+"""
+const symm_combine_callback_t = Ptr{Cvoid}
+
+"""
 Everything that is known of one failure. Filled by symm_last_failure(). symm_group_status()
 fills one with why a group was revoked. Any call that takes options also writes the failure
 of that very call to options.failure, if that is not NULL. The caller must have set its
@@ -2085,6 +2094,40 @@ Combine the operands of all ranks, with the result on the root. [collective] [st
     op::symm_op_t,
     options::Ptr{symm_collective_options_t},
     stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Combine the operands of all ranks by a function of the caller's. [collective] [blocking,
+options.timeout_ms]
+"""
+@call symm_reduce_by(
+    group::Ptr{symm_group_t},
+    collective::symm_collective_t,
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    element_bytes::Csize_t,
+    combine::Ptr{Cvoid},
+    user::Ptr{Cvoid},
+    root::Int32,
+    options::Ptr{symm_call_options_t},
+)::symm_status_t
+
+"""
+`symm_reduce_by()` for arguments that hold no function of the caller's: other threads may
+collect garbage meanwhile.
+"""
+@waiting symm_reduce_by_without_callbacks symm_reduce_by(
+    group::Ptr{symm_group_t},
+    collective::symm_collective_t,
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    element_bytes::Csize_t,
+    combine::Ptr{Cvoid},
+    user::Ptr{Cvoid},
+    root::Int32,
+    options::Ptr{symm_call_options_t},
 )::symm_status_t
 
 """

@@ -22,7 +22,7 @@ from symm.messages import Recv, Send
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from typing_extensions import TypedDict, Unpack
@@ -1119,6 +1119,76 @@ class Group(Collectives):
             channel,
             within(timeout),
             cuda_stream,
+        )
+
+    def reduce_by(
+        self,
+        function: Callable[[memoryview, memoryview], object],
+        send: Any,
+        recv: Any = None,
+        *,
+        collective: Collective | str = Collective.ALLREDUCE,
+        width: int = 1,
+        root: int = 0,
+        timeout: float | None = None,
+    ) -> None:
+        """Combine the operands of the ranks by a function, in their order.
+
+        [collective] [blocking, timeout] Host groups only. `function(into, other)` changes `into`,
+        which is of lower ranks; it need not be commutative. Both are one-dimensional views of
+        `width` numbers for each element, and any number of elements at a time, in the type of the
+        operands, or of bytes for a type that memoryview has not (f16, bf16, f8). NumPy takes them
+        by ``np.asarray(into)``. They are of the library's memory, and must not be kept.
+
+        What the function raises is raised here, and the group is aborted: other ranks raise
+        AbortedError.
+
+        Args:
+            function: the operation.
+            send: n elements of `width` numbers; for "reduce_scatter" size * n.
+            recv: n elements; None: in place. On ranks other than the root of a "reduce" it is
+                not used.
+            collective: "allreduce", "reduce", "reduce_scatter", "scan" or "exscan", of which rank 0
+                gets nothing.
+            width: the numbers that make an element.
+            root: the rank that receives, of a "reduce".
+            timeout: seconds for each wait; None: the group's.
+        """
+        which = member(Collective, collective)
+        source = self._operand(send, "send", 0, written=recv is None)
+        target = source if recv is None else self._operand(recv, "recv", 0, written=True)
+        if target.dtype is not source.dtype:
+            raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
+        if width < 1 or source.size % width != 0:
+            raise InvalidArgumentError(f"width: {width} does not divide {source.size} numbers")
+
+        scatters = which == Collective.REDUCE_SCATTER
+        receives = which != Collective.REDUCE or self.rank == root
+        numbers = source.size // self.size if scatters else source.size
+        recv_at = target.pointer
+        if scatters and recv is None:
+            recv_at += self.rank * numbers * source.dtype.itemsize
+        elif receives and target.size != numbers:
+            raise InvalidArgumentError(
+                f"recv: has {target.size} numbers, {numbers} are combined of {source.size}"
+            )
+        letters = source.dtype.format
+        letters = letters if letters not in ("", "e") else "B"
+
+        def combine(into: memoryview, other: memoryview) -> None:
+            with into.cast(letters) as first, other.cast(letters) as second:
+                function(first, second)
+
+        raw.reduce_by(
+            self._handle,
+            which,
+            source.pointer,
+            recv_at,
+            numbers // width,
+            width * source.dtype.itemsize,
+            combine,
+            root,
+            milliseconds(timeout),
         )
 
     # ---- streams

@@ -45,6 +45,19 @@ pub type symm_memory_pressure_callback_t = Option<
         bytes: u64,
     ) -> u64,
 >;
+/// Combines operands for symm_reduce_by(): into\[i\] = into\[i\] op other\[i\] for i \< count,
+/// where `into` is of lower ranks than `other`. They do not overlap, and are aligned as the
+/// elements are in an array that begins at a multiple of 64 bytes. It returns 0, or a number
+/// that says what has gone wrong: then the group is aborted. It must not leave by an exception
+/// or a jump, and must not make calls of symm.
+pub type symm_combine_callback_t = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        into: *mut c_void,
+        other: *const c_void,
+        count: usize,
+    ) -> i32,
+>;
 
 enums! {
     /// Result of a call. Values are fixed for ever; new ones may be added.
@@ -2056,6 +2069,21 @@ functions! {
         op: symm_op_t,
         options: *const symm_collective_options_t,
         stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Combine the operands of all ranks by a function of the caller's. \[collective\]
+    /// \[blocking, options.timeout_ms\]
+    pub fn symm_reduce_by(
+        group: *mut symm_group_t,
+        collective: symm_collective_t,
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        element_bytes: usize,
+        combine: symm_combine_callback_t,
+        user: *mut c_void,
+        root: i32,
+        options: *const symm_call_options_t,
     ) -> symm_status_t;
 
     /// Send a block to every rank and receive one from every rank. \[collective\] \[stream\]

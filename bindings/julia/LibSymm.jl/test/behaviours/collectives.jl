@@ -85,6 +85,16 @@ function run_scan(r)
     end
 end
 
+# The last rank wins.
+function run_reduce_by(r)
+    which = Symbol(lowercase(text(r, "collective")))
+    recv, send = operands(r; from=which === :reduce_scatter ? 3 : 1)
+    root = number(r, "root", 0)
+    return reduce_by!(recv, send, group(r); collective=which, root) do into, other
+        copyto!(into, other)
+    end
+end
+
 function run_exscan(r)
     return run_reduction(r) do arrays, op
         return exscan!(arrays..., op, group(r); options(r)...)

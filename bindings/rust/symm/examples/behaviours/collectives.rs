@@ -3,7 +3,7 @@
 use crate::line::Line;
 use crate::runner::Runner;
 use half::{bf16, f16};
-use symm::{Batch, Blocks, Element, F8E4M3, Raw, Reduces, Result, RmsNorm};
+use symm::{Batch, Blocks, Collective, Element, F8E4M3, Raw, Reduces, Result, RmsNorm};
 
 pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     if r.batch.is_some() {
@@ -23,6 +23,7 @@ pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
         "allgather" => allgather::<T>(r, line),
         "broadcast" => broadcast::<T>(r, line),
         "reduce" => reduce::<T>(r, line),
+        "reduce_by" => reduce_by::<T>(r, line),
         "scan" | "exscan" => prefix::<T>(r, line),
         "alltoall" => alltoall::<T>(r, line),
         "gather" => gather::<T>(r, line),
@@ -62,6 +63,30 @@ fn in_place(line: &Line<'_>) -> bool {
 /// Elements of the parts of all ranks, each of `count` elements.
 fn all_parts(r: &Runner, line: &Line<'_>, count: usize) -> usize {
     count.saturating_mul(r.group(line).size())
+}
+
+/// The last rank wins.
+fn reduce_by<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let what = match line.text("collective") {
+        "ALLREDUCE" => Collective::Allreduce,
+        "REDUCE" => Collective::Reduce,
+        "REDUCE_SCATTER" => Collective::ReduceScatter,
+        "SCAN" => Collective::Scan,
+        "EXSCAN" => Collective::Exscan,
+        _ => Collective::Allgather,
+    };
+    let sent = if what == Collective::ReduceScatter {
+        all_parts(r, line, count)
+    } else {
+        count
+    };
+    let (send, mut recv) = operands::<T>(r, line, sent, count);
+    let root = line.get_or("root", 0);
+    r.group(line)
+        .reduce_by(what, (&send, &mut recv), 1, root, |into, other| {
+            into.copy_from_slice(other);
+        })
 }
 
 fn allreduce<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {

@@ -4,6 +4,7 @@ mod batch;
 mod blocks;
 mod plan;
 mod rmsnorm;
+mod user;
 
 pub use batch::Batch;
 pub use blocks::Blocks;
