@@ -391,3 +391,76 @@ def test_a_batch_that_is_wrong_does_nothing(threads):
         assert x.tolist() == [1] * 4
 
     threads(2, body)
+
+
+# ---- operations of the program's
+
+
+def compose(into, other):
+    """Apply a x + b and then the next one: elements of two numbers, whose order matters."""
+    first, then = np.asarray(into).reshape(-1, 2), np.asarray(other).reshape(-1, 2)
+    first *= then[:, :1]
+    first[:, 1] += then[:, 1]
+
+
+def maps_of(rank, count=1001):
+    return 3 + np.arange(2 * count, dtype=np.int64) % 7 + rank
+
+
+def composed(ranks):
+    everything = maps_of(0)
+    for rank in range(1, ranks):
+        compose(everything, maps_of(rank))
+    return everything
+
+
+def test_a_function_combines_in_the_order_of_the_ranks(threads):
+    def body(group):
+        recv = np.zeros(2002, np.int64)
+        group.reduce_by(compose, maps_of(group.rank), recv, width=2)
+        assert (recv == composed(3)).all()
+
+        own = maps_of(group.rank)
+        group.reduce_by(compose, own, collective="scan", width=2)
+        assert (own == composed(group.rank + 1)).all()
+
+        several = np.concatenate([maps_of(group.rank)] * 3)
+        group.reduce_by(compose, several, collective="reduce_scatter", width=2)
+        part = several[2002 * group.rank :][:2002]
+        assert (part == composed(3)).all()
+        with pytest.raises(symm.InvalidArgumentError, match="width: 5"):
+            group.reduce_by(compose, own, width=5)
+        with pytest.raises(symm.InvalidArgumentError, match="collective"):
+            group.reduce_by(compose, own, collective="alltoall", width=2)
+        group.barrier()
+
+    threads(3, body)
+
+
+def test_an_exception_of_a_function_is_that_of_the_call(threads):
+    def fails(into, other):
+        raise KeyError("not here")
+
+    def body(group):
+        function = fails if group.rank == 1 else compose
+        expected = KeyError if group.rank == 1 else symm.AbortedError
+        with pytest.raises(expected):
+            group.reduce_by(function, maps_of(group.rank), width=2)
+        assert group.status().rank == 1
+
+    threads(3, body)
+
+
+def test_a_function_must_not_keep_what_it_is_given(threads):
+    kept = []
+
+    def body(group):
+        expected = BufferError if group.rank == 0 else symm.AbortedError
+        with pytest.raises(expected):
+            group.reduce_by(
+                lambda into, _: kept.append(np.asarray(into)) if group.rank == 0 else None,
+                maps_of(group.rank),
+                np.zeros(2002, np.int64),
+            )
+
+    threads(2, body)

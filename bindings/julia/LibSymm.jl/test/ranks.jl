@@ -188,6 +188,31 @@ function test_collectives(group)
     )
 end
 
+# Products of matrices, which do not commute, and a function that throws on one rank.
+function test_reduce_by(group)
+    rank = group.rank
+    operand(r) = repeat([r + 1, 2, r, 1], 100)
+    function multiply(into, other)
+        for at in 1:4:length(into)
+            product = reshape(into[at:(at + 3)], 2, 2) * reshape(other[at:(at + 3)], 2, 2)
+            into[at:(at + 3)] = vec(product)
+        end
+    end
+    first_ranks(n) = foldl((a, b) -> (multiply(a, b); a), map(operand, 0:(n - 1)))
+    @test reduce_by!(multiply, zeros(Int, 400), operand(rank), group; width=4) == first_ranks(3)
+    A = operand(rank)
+    @test reduce_by!(multiply, A, A, group; width=4, collective=:scan) == first_ranks(rank + 1)
+    @test_throws ArgumentError reduce_by!(multiply, A, A, group; width=3)
+    @test_throws ArgumentError reduce_by!(multiply, A, A, group; collective=:allgather)
+
+    other = LibSymm.split(group, 0)
+    fails(into, other) = rank == 1 ? throw(KeyError(:here)) : nothing
+    expected = rank == 1 ? KeyError : SymmError
+    @test_throws expected reduce_by!(fails, zeros(Int, 4000), zeros(Int, 4000), other)
+    @test status(other).status == LibSymm.SYMM_ERR_ABORTED
+    return barrier(group)
+end
+
 """A store of files, which waits and yields."""
 function file_store(directory)
     named(key) = joinpath(directory, bytes2hex(Vector{UInt8}(key)))
@@ -234,6 +259,7 @@ group = Group(; backend=:host, name="julia", timeout=60, create_timeout=60)
     end
     @testset "collectives" begin
         test_collectives(group)
+        test_reduce_by(group)
     end
     @testset "a store of the caller" begin
         test_store(group)

@@ -220,3 +220,78 @@ fn a_batch_that_is_wrong_makes_no_call() {
         group.barrier().expect("the group works");
     });
 }
+
+/// Applies `a x + b` and then the next one: elements of two numbers, whose order matters.
+fn compose(into: &mut [i64], other: &[i64]) {
+    for (first, then) in into.chunks_exact_mut(2).zip(other.chunks_exact(2)) {
+        first[0] = first[0].wrapping_mul(then[0]);
+        first[1] = first[1].wrapping_mul(then[0]).wrapping_add(then[1]);
+    }
+}
+
+#[test]
+fn a_closure_combines_in_the_order_of_the_ranks() {
+    let operand =
+        |rank: usize| -> Vec<i64> { (0..2 * N as i64).map(|i| 3 + i % 7 + rank as i64).collect() };
+    let first = |ranks: usize| {
+        let mut all = operand(0);
+        for rank in 1..ranks {
+            compose(&mut all, &operand(rank));
+        }
+        all
+    };
+    threads(RANKS, |group| {
+        let me = group.rank();
+        let mut recv = vec![0; 2 * N];
+        group
+            .reduce_by(
+                Collective::Allreduce,
+                (&operand(me), &mut recv),
+                2,
+                0,
+                compose,
+            )
+            .expect("of all");
+        assert_eq!(recv, first(RANKS));
+        group
+            .reduce_by(Collective::Scan, (&operand(me), &mut recv), 2, 0, compose)
+            .expect("of those up to this one");
+        assert_eq!(recv, first(me + 1));
+
+        let odd = group.reduce_by(Collective::Scan, (&operand(me), &mut recv), 5, 0, compose);
+        assert_eq!(odd.unwrap_err().status, Status::InvalidArgument);
+        let moves = group.reduce_by(
+            Collective::Alltoall,
+            (&operand(me), &mut recv),
+            2,
+            0,
+            compose,
+        );
+        assert_eq!(moves.unwrap_err().status, Status::InvalidArgument);
+        group.barrier().expect("nothing has happened");
+    });
+}
+
+#[test]
+fn a_panic_of_a_closure_goes_on_behind_the_call() {
+    threads(RANKS, |group| {
+        let me = group.rank();
+        let mut recv = vec![0.0; N];
+        let call = std::panic::AssertUnwindSafe(|| {
+            group.reduce_by(Collective::Scan, (&values(me), &mut recv), 1, 0, |_, _| {
+                assert!(me != 2, "not on this rank");
+            })
+        });
+        match std::panic::catch_unwind(call) {
+            Err(payload) => {
+                assert_eq!(me, 2);
+                assert_eq!(payload.downcast_ref(), Some(&"not on this rank"));
+            }
+            // Ranks 0 and 1 of a scan may have their results before.
+            Ok(result) => assert!(me != 2, "{result:?}"),
+        }
+        let failed = group.barrier().unwrap_err();
+        assert_eq!(failed.status, Status::Aborted);
+        assert_eq!(failed.rank, Some(2));
+    });
+}
