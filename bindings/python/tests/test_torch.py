@@ -173,7 +173,7 @@ def operators(rank, device):
 # ---- the chapter "collectives"
 
 
-def init_process_group(rank):
+def init_process_group(rank, size=SIZE):
     """Form the default process group. Returns torch.distributed."""
     import torch.distributed as dist
 
@@ -183,7 +183,7 @@ def init_process_group(rank):
         "cpu:symm,cuda:symm",
         init_method=f"file://{os.environ['SYMM_TEST_STORE']}",
         rank=rank,
-        world_size=SIZE,
+        world_size=size,
     )
     if "SYMM_TEST_MACHINES" in os.environ:
         import torch
@@ -488,11 +488,117 @@ def check_messages(dist, rank, tensors):
     works = dist.batch_isend_irecv(
         [dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]
     )
+    assert len(works) == 2
     for work in works:
         work.wait()
     assert (received == other).all()
     with pytest.raises(symm.UnsupportedError, match="any"):
         dist.recv(full(9))
+
+    check_order_of_messages(dist, rank, tensors)
+    check_lengths_of_messages(dist, rank, tensors)
+    check_batches_of_messages(dist, rank, tensors)
+
+
+def check_order_of_messages(dist, rank, tensors):
+    """Messages keep their order, and wait neither for another tag nor for the other direction."""
+    full = tensors.full
+    other = 1 - rank
+    # Rank 1 sends the later tag first, and both receive before they send.
+    coming = {tag: [full(9) for _ in range(3)] for tag in (3, 300)}
+    works = [dist.irecv(one, other, tag=tag) for tag, all_of in coming.items() for one in all_of]
+    dist.barrier()
+    assert not any(work.is_completed() for work in works)
+    for tag in (3, 300) if rank == 0 else (300, 3):
+        for i in range(3):
+            dist.send(full(tag + i), other, tag=tag)
+    for work in works:
+        work.wait()
+    for tag, all_of in coming.items():
+        for i, one in enumerate(all_of):
+            tensors.expect(one, *[tag + i] * 6)
+
+    # What lies in memory in another order than its elements.
+    sent = full(0, 2, 3).copy_(tensors.full(rank, 2, 3)).t()
+    sent[2, 1] = 7
+    received = full(9, 2, 3).t()
+    for work in dist.batch_isend_irecv(
+        [dist.P2POp(dist.irecv, received, other), dist.P2POp(dist.isend, sent, other)]
+    ):
+        work.wait()
+    tensors.expect(received, other, other, other, other, other, 7)
+    empty = dist.isend(full(0, 0), other)
+    dist.recv(full(0, 0), other)
+    empty.wait()
+
+
+def check_lengths_of_messages(dist, rank, tensors):
+    """A message has to be as long as the tensor that receives it."""
+    for tag, count in ((20, 5), (21, 7)):
+        if rank == 0:
+            sent = dist.isend(tensors.full(1, count), 1, tag=tag)
+            with pytest.raises(symm.SymmError, match=f"{count * 4}"):
+                sent.wait(timedelta(seconds=20))
+        else:
+            received = dist.irecv(tensors.full(9, 6), 0, tag=tag)
+            with pytest.raises(symm.SymmError, match=f"{count * 4}"):
+                received.wait(timedelta(seconds=20))
+    # Other messages go on.
+    tensor = tensors.full(rank)
+    dist.send(tensor, 1, tag=22) if rank == 0 else dist.recv(tensor, 0, tag=22)
+    tensors.expect(tensor, *[0] * 6)
+
+
+def check_batches_of_messages(dist, rank, tensors):
+    """With batched_messages, a batch is one call of all its messages, with one handle."""
+    full = tensors.full
+    other = 1 - rank
+    both = dist.new_group([0, 1], pg_options={"batched_messages": True, "channels": 8})
+
+    def expect_batch(operations):
+        (work,) = dist.batch_isend_irecv(operations)
+        work.wait()
+        assert work.is_completed() or tensors.device.type == "cuda"
+
+    def send(tensor, to, tag=0):
+        return dist.P2POp(dist.isend, tensor, to, both, tag)
+
+    def receive(tensor, source, tag=0):
+        return dist.P2POp(dist.irecv, tensor, source, both, tag)
+
+    # Unequal lengths, another order on each rank, two tags, and elements out of order.
+    first, second, tagged = full(9, 2, 3 + other).t(), full(9, 0), full(9, 1000)
+    operations = [
+        receive(tagged, other, 5),
+        receive(first, other),
+        receive(second, other),
+        send(full(rank, 2 * (3 + rank)), other),
+        send(full(rank, 0), other),
+        send(full(10 + rank, 1000), other, 5),
+    ]
+    expect_batch(operations if rank == 0 else operations[3:] + operations[:3])
+    tensors.expect(first, *[other] * 2 * (3 + other))
+    tensors.expect(tagged, *[10 + other] * 1000)
+
+    # Its place is among the collectives.
+    total = full(rank)
+    work = dist.all_reduce(total, group=both, async_op=True)
+    got = full(9)
+    expect_batch([send(total, other), receive(got, other)])
+    work.wait()
+    tensors.expect(got, *[1] * 6)
+
+    # A message outside of a batch has a place of its own still.
+    if rank == 0:
+        dist.send(full(4), 1, both)
+    else:
+        dist.recv(got, 0, both)
+        tensors.expect(got, *[4] * 6)
+    with pytest.raises(symm.InvalidArgumentError, match="channel"):
+        expect_batch([send(full(1), other, 8), receive(got, other, 8)])
+    if tensors.device.type == "cpu":
+        with pytest.raises(symm.SymmError, match=r"rank . sent 8 bytes to rank ., .* of 12"):
+            expect_batch([send(full(1, 2), other), receive(full(9, 3), other)])
 
 
 def check_operators_of_process_groups(both, rank, tensors):
@@ -1368,6 +1474,39 @@ def test_what_gives_memory_back_meets_the_real_pytorch(alone):
     assert len(attempts) == 2
     with symm.torch.lend_cache(), pytest.raises(symm.OutOfMemoryError):
         alone.alloc(1 << 50)
+
+
+def messages_of_two(rank, device):
+    """Two of three ranks pass messages, and the third one calls nothing meanwhile."""
+    dist = init_process_group(rank, 3)
+    tensors = Tensors(device)
+    if rank < 2:
+        got = tensors.full(9)
+        for work in dist.batch_isend_irecv(
+            [
+                dist.P2POp(dist.irecv, got, 1 - rank),
+                dist.P2POp(dist.isend, tensors.full(rank), 1 - rank),
+            ]
+        ):
+            work.wait(timedelta(seconds=30))
+        tensors.expect(got, *[1 - rank] * 6)
+        Path(f"{os.environ['SYMM_TEST_STORE']}.{rank}").touch()
+    else:
+        places = [Path(f"{os.environ['SYMM_TEST_STORE']}.{one}") for one in range(2)]
+        end = time.monotonic() + 60
+        while not all(place.exists() for place in places):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    dist.destroy_process_group()
+
+
+def test_messages_of_two_ranks_wait_for_no_third_one(launch, monkeypatch, tmp_path):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    hide_gpus(monkeypatch)
+    monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for status, output in launch(3, sys.executable, str(Path(__file__)), "messages_of_two", "cpu"):
+        assert status == 0, output
 
 
 def late(rank, device):

@@ -14,7 +14,20 @@ A collective that fails raises symm's error, also from ``wait()``. A future rais
 the name and the text of that error, and so does ``backward()`` of DistributedDataParallel.
 
 ``pg_options`` may be a dict of options of `symm.Group.join()`: scratch_bytes, multicast,
-overlapping_devices, channels, check.
+overlapping_devices, channels, check. Beside them, ``batched_messages=True`` is a choice of the
+messages between ranks:
+
+- Without it each message has a place of its own among those with its ranks, direction, tag and
+  device, whatever else is sent, received or called meanwhile. The two ranks form a group at the
+  first one, to which no other rank comes. In a batch, as in ``batch_isend_irecv()``, each message
+  has its own handle.
+- With it a batch is one call of `symm.Group.messages()` on the group of all ranks, one kernel on
+  CUDA, which may be captured into a graph. The rules are those of NCCL's back end: both sides of a
+  message are in batches, all ranks make the first call of a process group, a batch has one handle,
+  and its place is among the collectives. Tags are channels: 0 .. channels-1. A batch of the CPU may
+  be over before short messages are received, so a rank that ends next calls a barrier.
+
+A message has to be as long as the tensor that receives it; types are not compared.
 
 Unsupported, with an error that says so:
 
@@ -22,7 +35,8 @@ Unsupported, with an error that says so:
 - bitwise reductions of integers,
 - sparse, quantized and nested tensors, and DTensor,
 - receiving from any source,
-- messages between two ranks inside a CUDA graph capture.
+- messages inside a CUDA graph capture, but for batches with ``batched_messages``,
+- such batches of CUDA tensors between several machines.
 
 Ranks may be on several machines. Between them UCX or symm's own connections carry the data of CPU
 tensors, and NCCL that of CUDA tensors.
@@ -58,6 +72,7 @@ from symm.errors import (
     UnsupportedError,
 )
 from symm.group import Group
+from symm.messages import Recv, Send
 from symm.torch.operators import require_distinct_elements
 
 if TYPE_CHECKING:
@@ -170,6 +185,41 @@ def _all_written(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
 def _count(tensor: Tensor) -> int:
     """The number of elements of the plain tensor."""
     return int(_read(tensor).numel())
+
+
+def _require_whole(group: Group, source: int, came: int, tensor: Tensor) -> None:
+    """Fail the group if a message of `came` bytes from rank `source` was shorter than a tensor."""
+    room = tensor.numel() * tensor.element_size()
+    if came == room:
+        return
+    error = MismatchError(
+        f"torch.distributed: rank {source} sent {came} bytes to rank {group.rank}, "
+        f"which receives a tensor of {room}"
+    )
+    group.abort(str(error))
+    raise error
+
+
+_NOTHING = torch.empty(0, dtype=torch.uint8)
+
+
+def _pass_message(group: Group, tensor: Tensor, *, sends: bool) -> None:
+    """Send a plain tensor from rank 0 of a group to rank 1, or receive it.
+
+    On both ranks this is over when it is received. A short message of the host would be left for
+    the receiver otherwise, and would be lost with a sender that ends. So the receiver answers.
+    """
+    if tensor.is_cuda and group.info().machines > 1:
+        # Messages reach no GPU of another machine. A broadcast does, by NCCL.
+        group.broadcast(tensor)
+    elif tensor.is_cuda and sends:
+        group.send(1, tensor)
+    elif sends:
+        group.messages([Send(1, tensor), Recv(1, _NOTHING)])
+    else:
+        _require_whole(group, 0, group.recv(0, tensor), tensor)
+        if not tensor.is_cuda:
+            group.send(0, _NOTHING)
 
 
 def _one(tensors: Sequence[Any]) -> Any:
@@ -631,7 +681,6 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     _device_types = (torch.device("cpu"), torch.device("cuda"))
     supports_splitting = False
-    supports_coalescing = False
 
     def __init__(
         self,
@@ -645,6 +694,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if options is not None and not isinstance(options, dict):
             raise InvalidArgumentError("pg_options: is not a dict of what symm.Group.join() takes")
 
+        options = dict(options or {})
+        # PyTorch asks for this to know whether a batch of messages is one call.
+        self.supports_coalescing = bool(options.pop("batched_messages", False))
         self._store = store
         self._rank = rank
         self._size = size
@@ -653,7 +705,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             "timeout": seconds,
             "create_timeout": seconds,
             "name": "torch",
-            **(options or {}),
+            **options,
         }
 
         # The longest that a task may take; the first one also makes the group.
@@ -661,6 +713,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         # By device for collectives, by (source, target, tag, device) for messages.
         self._executors: dict[Any, _Executor] = {}
         self._coalesced: list[Any] | None = None
+        self._batch: list[Send | Recv] = []  # of tensors, on channels that are tags
         self._name = ""
 
     def getBackendName(self) -> str:
@@ -682,10 +735,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _start_coalescing(self, device: torch.device) -> None:  # noqa: ARG002
         self._coalesced = []
+        self._batch = []
 
     def _end_coalescing(self, device: torch.device) -> Any:  # noqa: ARG002
-        works = self._coalesced or ()
+        works = self._coalesced or []
+        batch, self._batch = self._batch, []
         self._coalesced = None
+        if batch:
+            works.append(self._pass_batch(batch))
         return _Work(parts=works)
 
     def _submitted(self, work: Any) -> Any:
@@ -963,22 +1020,43 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- messages between two ranks
     #
-    # For each direction between two ranks, and each tag, there is a group of these two, in
-    # which the sender broadcasts.
+    # For each direction between two ranks, and each tag, there is a group of these two, whose
+    # rank 0 sends. A group of more ranks would have to wait for ranks that have no messages, and
+    # with CUDA a receive that waits would hold up the sends behind it.
 
-    def _message(self, tensors: list[Tensor], source: int, target: int, tag: int) -> Any:
+    def _message(
+        self, tensors: list[Tensor], source: int, target: int, tag: int, *, sends: bool
+    ) -> Any:
         tensor = _one(tensors)
-        _require_values(tensor, written=self._rank == target)
-        key = (source, target, tag, tensor.device)
+        _require_values(tensor, written=not sends)
+        if not sends:
+            require_distinct_elements(tensor)
+        if self._coalesced is not None and self.supports_coalescing:
+            side = Send(target, tensor, tag) if sends else Recv(source, tensor, tag)
+            self._batch.append(side)
+            return _DONE  # the handle is that of the batch
+
+        if source == target:
+            raise InvalidArgumentError(f"rank {source} cannot send to itself")
+        executor = self._executor_of_messages(source, target, tag, tensor.device)
+
+        def body(group: Group) -> None:
+            with contextlib.nullcontext(_read(tensor)) if sends else _written(tensor) as x:
+                _pass_message(group, x, sends=sends)
+
+        return self._submitted(executor.submit(body, tensors, tensors))
+
+    def _executor_of_messages(
+        self, source: int, target: int, tag: int, device: torch.device
+    ) -> _Executor:
+        key = (source, target, tag, device)
         executor = self._executors.get(key)
         if executor is None:
-            if source == target:
-                raise InvalidArgumentError(f"rank {source} cannot send to itself")
             rank_of_pair = int(self._rank == target)
             name = f"{source}-{target} {tag}"
-            make = functools.partial(self._new_group, tensor.device, rank_of_pair, 2, name)
+            make = functools.partial(self._new_group, device, rank_of_pair, 2, name)
             executor = _Executor(
-                tensor.device,
+                device,
                 make,
                 name=name,
                 threaded=True,
@@ -987,22 +1065,31 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 ranks=(source, target),
             )
             self._executors[key] = executor
+        return executor
 
-        sends = self._rank == source
-        if not sends:
-            require_distinct_elements(tensor)
+    def _pass_batch(self, batch: list[Send | Recv]) -> _Work:
+        """Make one call of all messages of a batch, which has its place among the collectives."""
+        tensors = [side.array for side in batch]
 
         def body(group: Group) -> None:
-            with contextlib.nullcontext(_read(tensor)) if sends else _written(tensor) as x:
-                group.broadcast(x)
+            with contextlib.ExitStack() as written:
+                sides = [
+                    side._replace(array=_read(side.array))
+                    if isinstance(side, Send)
+                    else side._replace(array=written.enter_context(_written(side.array)))
+                    for side in batch
+                ]
+                for side, length in zip(sides, group.messages(sides), strict=True):
+                    if isinstance(side, Recv):
+                        _require_whole(group, side.rank, length, side.array)
 
-        return self._submitted(executor.submit(body, tensors, tensors))
+        return self._executor(tensors[0].device).submit(body, tensors, tensors)
 
     def send(self, tensors: list[Tensor], dst: int, tag: int) -> Any:
-        return self._message(tensors, self._rank, dst, tag)
+        return self._message(tensors, self._rank, dst, tag, sends=True)
 
     def recv(self, tensors: list[Tensor], src: int, tag: int) -> Any:
-        return self._message(tensors, src, self._rank, tag)
+        return self._message(tensors, src, self._rank, tag, sends=False)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> Any:  # noqa: ARG002
         raise UnsupportedError("src: symm receives from a rank that is named, not from any")
