@@ -283,6 +283,26 @@ class PostedMessages {
   PostedMessages() = default;
 };
 
+// What a rank puts to one neighbour in each round of an exchange.
+struct NeighborPieces {
+  int rank = 0;
+  const std::byte* to = nullptr;  // from where the pieces count in the neighbour's block
+  const void* source = nullptr;
+  PieceList list;
+};
+
+// The rounds of an exchange of neighbours, in a back end that issues them on streams.
+class ExchangeRounds {
+ public:
+  virtual ~ExchangeRounds() = default;
+  ExchangeRounds(ExchangeRounds&&) = delete;
+  virtual void start(uint64_t timeout_ms, void* stream) = 0;
+  virtual void finish(uint64_t timeout_ms, void* stream) = 0;
+
+ protected:
+  ExchangeRounds() = default;
+};
+
 // Finds the memory of a group that contains an address of this rank's own block, or a
 // memory by its number. Implemented by the group.
 class MemoryDirectory {
@@ -578,6 +598,14 @@ class Transport {
       const PieceCopy& pieces, uint64_t timeout_ms, void* stream) = 0;
   virtual void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,
       const PieceCopy& pieces, uint64_t timeout_ms, void* stream) = 0;
+  // Makes the rounds of an exchange, whose neighbours agree on them. `words`: a memory of the
+  // exchange's own, zeroed, of at least kExchangeBytes for each rank. Null: this back end has no
+  // streams, and the group makes rounds of puts and signals.
+  static constexpr size_t kExchangeBytes = 8;
+  virtual std::unique_ptr<ExchangeRounds> make_exchange(
+      const MemoryView& /*words*/, std::span<const NeighborPieces> /*parts*/) {
+    return nullptr;
+  }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void fill_here(void* to, const Copies& copies, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;

@@ -102,7 +102,9 @@ void DeviceGroup::load_kernels() {
   copies_in_bulk = kernels.has_room_for_bulk(kBulkShared);
   kernels.load(symm + "pipeline_move", copies_in_bulk ? kBulkShared : 0);
   copies_pieces_in_bulk = kernels.has_room_for_bulk(kCopyShared);
-  kernels.load(symm + "copy_pieces", copies_pieces_in_bulk ? kCopyShared : 0);
+  for (const char* name : {"copy_pieces", "exchange_round"}) {
+    kernels.load(symm + name, copies_pieces_in_bulk ? kCopyShared : 0);
+  }
   for (const std::string& name : kernel_names(facts, false)) {
     kernels.load(name);
   }

@@ -60,6 +60,8 @@ const char* name_of_operation(const ErrorRecord& record) {
     case Operation::messages: return "messages";
     case Operation::put_pieces: return "put_pieces";
     case Operation::get_pieces: return "get_pieces";
+    case Operation::exchange_start: return "exchange_start";
+    case Operation::exchange_finish: return "exchange_finish";
   }
   return collective_name(static_cast<Collective>(operation));
 }
@@ -68,6 +70,11 @@ bool is_of_messages(const ErrorRecord& record) {
   const Operation operation = operation_of(record);
   return operation == Operation::send || operation == Operation::recv ||
          operation == Operation::messages;
+}
+
+bool is_of_exchange(const ErrorRecord& record) {
+  const Operation operation = operation_of(record);
+  return operation == Operation::exchange_start || operation == Operation::exchange_finish;
 }
 
 // "recv", or in a call of several "messages[2]: recv". Spoilt stages are no matter of a side.
@@ -84,6 +91,9 @@ std::string place_of(const ErrorRecord& record, int device) {
     return format("%s on device %d, channel %u", side_of(record).c_str(), device, record.channel);
   }
   const char* operation = name_of_operation(record);
+  if (is_of_exchange(record)) {
+    return format("%s on device %d, round %u", operation, device, record.expected);
+  }
   if (operation_of(record) == Operation::wait_value) {
     return format("%s on device %d, word at 0x%lx", operation, device, record.peer_detail);
   }
@@ -107,6 +117,11 @@ Failure timeout_of(
     const bool sends = (record.expected & 1U) == 0;
     const char* missing = sends ? "has not received what was sent" : "has sent nothing";
     if (record.seen != 0) missing = "has not passed all of the message";
+    return context.blame(
+        peer, Status::timeout, text(place, ": ", who, " ", missing, " before the deadline"));
+  }
+  if (is_of_exchange(record)) {
+    const char* missing = record.channel != 0 ? "has not put its pieces" : "has not started it";
     return context.blame(
         peer, Status::timeout, text(place, ": ", who, " ", missing, " before the deadline"));
   }
@@ -155,6 +170,15 @@ Failure other_message_of(const ErrorRecord& record, const TransportContext& cont
       text("recv: rank ", sender, " sends ", record.my_detail, " bytes on channel ", record.channel,
           " to rank ", receiver, ", which has room for ", record.my_count,
           ": on GPUs they have to be equal"));
+}
+
+// A program that keeps to the order of the two calls finds this out where a graph does not.
+Failure out_of_turn_of(
+    const ErrorRecord& record, const TransportContext& context, const std::string& place) {
+  const bool starts = operation_of(record) == Operation::exchange_start;
+  return context.blame(context.rank, Status::invalid_argument,
+      text(place, ": ", starts ? "the last round is not finished" : "no round was started",
+          ", as where a graph has one of the two calls"));
 }
 
 // The argument that has what is wrong, as the checks on the host name it.
@@ -305,6 +329,7 @@ Failure failure_of(
     case WaitError::beyond_capacity: return beyond_capacity_of(record, context);
     case WaitError::other_message: return other_message_of(record, context);
     case WaitError::bad_piece: return bad_piece_of(record, context);
+    case WaitError::out_of_turn: return out_of_turn_of(record, context, place);
     case WaitError::unknown_memory:
       return context.blame(context.rank, Status::mismatch,
           format("%s: an operand of rank %d lies in a memory that rank %d has released",

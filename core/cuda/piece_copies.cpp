@@ -237,20 +237,21 @@ void PieceCopies::launch(const Copy& copy, const Work& work, bool signals, CUstr
       args);
 }
 
-// A kernel that touched pageable memory would spoil the context for everything else.
-void PieceCopies::require_reachable(const Copy& copy) const {
-  const Device& device = *group_.device;
+void require_reachable(const Device& device, CUdeviceptr at, const char* argument) {
   if (device.attribute(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0) return;
 
-  const auto require = [&](CUdeviceptr at, const char* argument) {
-    unsigned kind = 0;
-    const auto get = device.driver().cuPointerGetAttribute;
-    if (at == 0 || get(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) == CUDA_SUCCESS) return;
-    throw Error(Status::invalid_argument,
-        format("%s: lies in pageable memory of the host, which kernels of device %d do not reach",
-            argument, device.ordinal()));
-  };
+  unsigned kind = 0;
+  const auto get = device.driver().cuPointerGetAttribute;
+  if (at == 0 || get(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) == CUDA_SUCCESS) return;
+  throw Error(Status::invalid_argument,
+      format("%s: lies in pageable memory of the host, which kernels of device %d do not reach",
+          argument, device.ordinal()));
+}
 
+void PieceCopies::require_all_reachable(const Copy& copy) const {
+  const auto require = [&](CUdeviceptr at, const char* argument) {
+    require_reachable(*group_.device, at, argument);
+  };
   const PieceList& list = copy.pieces.list;
   const bool is_put = copy.operation == Operation::put_pieces;
   require(is_put ? copy.from : copy.to, copy.local_name);
@@ -270,7 +271,7 @@ void PieceCopies::issue(const Copy& copy, void* stream) {
 
   bool is_signalled = copy.pieces.signal == nullptr;
   if (copies) {
-    require_reachable(copy);
+    require_all_reachable(copy);
     Work work;
     plan(work, copy.pieces);
     if (list.on_device) {

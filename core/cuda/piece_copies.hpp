@@ -55,6 +55,10 @@ class ListBuffers {
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
+// Throws Error(invalid_argument), and names the argument, if kernels do not reach memory: one that
+// touched pageable memory would spoil the context for everything else.
+void require_reachable(const Device& device, CUdeviceptr at, const char* argument);
+
 class PieceCopies {
  public:
   explicit PieceCopies(DeviceGroup& group) : group_(group), lists_(group.device) {}
@@ -80,7 +84,7 @@ class PieceCopies {
   void issue(const Copy& copy, void* stream);
 
  private:
-  void require_reachable(const Copy& copy) const;
+  void require_all_reachable(const Copy& copy) const;
   struct Work;
   void plan(Work& work, const PieceCopy& pieces) const;
   void place(Work& work, const PieceList& list, CUstream stream);

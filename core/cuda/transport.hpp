@@ -20,6 +20,7 @@
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/error_mailbox.hpp"
+#include "core/cuda/exchange.hpp"
 #include "core/cuda/memory_table.hpp"
 #include "core/cuda/messages.hpp"
 #include "core/cuda/nvml.hpp"
@@ -63,6 +64,10 @@ class CudaTransport final : public Transport, public DeviceTransport {
 
   void pass_messages(std::span<MessageSide> sides, uint64_t timeout_ms, void* stream) override {
     messages_.pass(sides, timeout_ms, stream);
+  }
+  std::unique_ptr<ExchangeRounds> make_exchange(
+      const MemoryView& words, std::span<const NeighborPieces> parts) override {
+    return std::make_unique<Exchange>(group_, words, parts);
   }
   void copy(void* to, const void* from, size_t bytes, void* stream) override {
     group_.copy(to, from, bytes, stream);

@@ -96,9 +96,10 @@ void NeighborExchange::add(const Group& group, size_t index) {
 std::shared_ptr<NeighborExchange> NeighborExchange::create(
     const std::shared_ptr<Group>& group, const MakeParts& make, uint64_t timeout_ms) {
   const Trace traced(group->page(), "exchange_create");
-  if (group->backend().kind() != BackendKind::host) {
+  const bool is_on_host = group->backend().kind() == BackendKind::host;
+  if (!is_on_host && group->machines().count > 1) {
     throw Error(Status::unsupported,
-        "group: neighbours exchange memory of hosts; for GPUs there is no such exchange yet");
+        "group: its ranks are GPUs of several machines, between which neighbours have no exchange");
   }
 
   const Deadline deadline =
@@ -111,7 +112,11 @@ std::shared_ptr<NeighborExchange> NeighborExchange::create(
     return Buffer::allocate(*group, rows, {}, "exchange");
   };
   exchange->words_ = Memory::rendezvous(group, std::ref(prepare), kTag, timeout_ms, kWordChannels);
-  exchange->compare(deadline);
+  if (is_on_host) {
+    exchange->compare(deadline);
+  } else {
+    exchange->compare_and_make_rounds(deadline);
+  }
   return exchange;
 }
 
@@ -190,11 +195,58 @@ void NeighborExchange::compare(Deadline deadline) {
   }
 }
 
+std::unique_ptr<ExchangeRounds> NeighborExchange::make_rounds() const {
+  std::vector<NeighborPieces> parts;
+  parts.reserve(parts_.size());
+  for (const NeighborPart& part : parts_) {
+    NeighborPieces& pieces = parts.emplace_back();
+    pieces.rank = part.rank;
+    pieces.source = part.source;
+    if (part.bytes == 0) continue;
+    pieces.to = part.memory->pointer(part.rank) + part.offset;
+    pieces.list = {part.pieces.data(), part.pieces.size()};
+  }
+  return words_->group().transport().make_exchange(words_->view(), parts);
+}
+
+// Where calls are ordered on streams, ranks compare by messages of the mesh. Such groups are small.
+void NeighborExchange::compare_and_make_rounds(Deadline deadline) {
+  Group& group = words_->group();
+  const auto me = static_cast<size_t>(group.rank());
+  std::vector<PairRow> theirs(static_cast<size_t>(group.size()));
+  theirs[me] = row_about(group.rank());
+
+  Phases phases;
+  phases.prepare = [&] {
+    Offer offer;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      append(offer.message, row_about(rank));
+    }
+    return offer;
+  };
+  phases.agree = [](std::span<const Vote>) {};
+  phases.accept = [&](int peer, const Message& message) {
+    std::memcpy(&theirs[static_cast<size_t>(peer)], message.body.data() + me * sizeof(PairRow),
+        sizeof(PairRow));
+  };
+  phases.finish = [&] {
+    for (int rank = 0; rank < group.size(); ++rank) {
+      require_pair(rank, theirs[static_cast<size_t>(rank)]);
+    }
+    rounds_ = make_rounds();
+  };
+  try {
+    exchange(group, MessageKind::segment, kTag, group.next_sequence(kTag), phases, deadline);
+  } catch (const std::exception& error) {
+    leave_in_step(group, error, "exchange_create: ");
+  }
+}
+
 // ---- rounds
 
 void NeighborExchange::require_stream(void* stream) const {
   words_->group().require_usable();
-  if (stream != nullptr) {
+  if (rounds_ == nullptr && stream != nullptr) {
     throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
   }
 }
@@ -212,8 +264,11 @@ void NeighborExchange::start(uint64_t timeout_ms, void* stream) {
           format("exchange: round %lu was started, and not finished", round_));
     }
 
+    // A launch that fails has begun nothing.
+    if (rounds_ != nullptr) rounds_->start(group.timeout_or_default(timeout_ms), stream);
     ++round_;
     is_started_ = true;
+    if (rounds_ != nullptr) return;
     tell_begun();
     put_where_ready();
   });
@@ -232,10 +287,14 @@ void NeighborExchange::finish(uint64_t timeout_ms, void* stream) {
       throw Error(Status::invalid_argument, "exchange: no round was started that is not finished");
     }
 
-    const Deadline deadline = Deadline::after_ms(timeout);
-    tell_begun();
-    put_where_ready();
-    await_all(deadline, timeout);
+    if (rounds_ != nullptr) {
+      rounds_->finish(timeout, stream);
+    } else {
+      const Deadline deadline = Deadline::after_ms(timeout);
+      tell_begun();
+      put_where_ready();
+      await_all(deadline, timeout);
+    }
     is_started_ = false;
   });
   stats.shown.waits.add_shared(1);

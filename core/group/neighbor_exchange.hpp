@@ -65,6 +65,9 @@ void naming_neighbor(size_t index, const Check& check) {
 // No circle of waits: start(k) waits for no rank and says begun = k to all neighbours. Once all
 // have called it, each finish(k) can put all that start(k) left, and then each there = k comes.
 //
+// Where calls are ordered on streams (kernels/cuda/exchange.cu), a round is two launches that follow
+// the same steps, with words of their own, and the device counts the rounds.
+//
 // What is still under way when a rank has finished round k is nothing that others wait to send to
 // it: it has seen begun = k and there = k of each neighbour, and those are the last words that they
 // write to it in this round. So it may release the exchange then.
@@ -115,6 +118,8 @@ class NeighborExchange {
   void require_pairs() const;
   void require_pair(int rank, const PairRow& theirs) const;
   void compare(Deadline deadline);
+  void compare_and_make_rounds(Deadline deadline);
+  std::unique_ptr<ExchangeRounds> make_rounds() const;
 
   void require_stream(void* stream) const;
   void tell_begun();
@@ -128,6 +133,8 @@ class NeighborExchange {
   std::vector<NeighborPart> parts_;
   std::vector<Neighbor> neighbors_;
   std::shared_ptr<Memory> words_;
+  // Null: rounds are signals and puts of this class.
+  std::unique_ptr<ExchangeRounds> rounds_;
   std::atomic<bool> is_in_call_{false};
   uint64_t round_ = 0;
   bool is_started_ = false;

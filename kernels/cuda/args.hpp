@@ -219,7 +219,8 @@ enum class WaitError : uint32_t {
   beyond_capacity = 8,
   spoilt = 9,
   bad_piece = 10,
-  other_message = 11
+  other_message = 11,
+  out_of_turn = 12
 };
 
 // What a piece of a list that the device reads must not be.
@@ -253,7 +254,8 @@ struct ErrorRecord {
   //   pieces are a list, 1 if they are pages, 2 if the number of the page is in a table. A count:
   //   the number that was read, -, the number that there may be, -.
   // - other_message: bytes that are sent, bytes that are expected, -, -.
-  // Of messages, `expected` is place_in_record() of the side, and `seen` is 1 if it has begun.
+  // Of messages, `expected` is place_in_record() of the side, and `seen` is 1 if it has begun. Of
+  // exchanges, `expected` is the round, and `channel` 1 if the neighbour has begun it.
   uint64_t my_detail;
   uint64_t my_count;
   uint64_t peer_detail;
@@ -269,7 +271,9 @@ enum class Operation : uint32_t {
   get_pieces = 20,
   send = 21,
   recv = 22,
-  messages = 23
+  messages = 23,
+  exchange_start = 24,
+  exchange_finish = 25
 };
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
@@ -499,6 +503,61 @@ static_assert(sizeof(CopyPiecesArgsOf<kMaxRanks>) <= 4096, "what a kernel's argu
 inline constexpr uint32_t kPiecesTravel = 1;
 inline constexpr uint32_t kFromTableTravels = 2;
 inline constexpr uint32_t kToTableTravels = 4;
+
+// Exchanges of neighbours (exchange.cu). What a rank keeps of one lies in memory of its device: these
+// words, and behind them the neighbours, the segments, the first segment of each block and one more,
+// and the pieces.
+struct ExchangeWords {
+  // The last round that was started, and the last one that was finished.
+  uint32_t round;
+  uint32_t over;
+  // Blocks of the launch that have ended.
+  uint32_t ended;
+};
+struct ExchangeNeighbor {
+  // uint32_t*, the last round that the neighbour has begun, and of which it has put all: here, and
+  // what this rank tells it there.
+  uint64_t begun_here;
+  uint64_t there_here;
+  uint64_t begun_at;
+  uint64_t there_at;
+  int32_t rank;
+  // Segments with pieces for the neighbour, and those that were put in this round.
+  uint32_t segments;
+  uint32_t put;
+};
+// What one block puts to one neighbour: a part of the line of the pieces for that neighbour.
+struct ExchangeSegment {
+  uint64_t begin;
+  uint64_t end;
+  // The pieces in which it lies, and the cost of all on the line ahead of them.
+  uint64_t piece;
+  uint64_t piece_end;
+  uint64_t ahead;
+  uint32_t neighbor;
+  // The last round in which it was put.
+  uint32_t put;
+};
+
+template <int kRanks>
+struct ExchangeArgsOf {
+  DeviceCommOf<kRanks> comm;
+  // ExchangeWords*, ExchangeNeighbor*, ExchangeSegment*, uint32_t*, and ListedPiece*, whose places
+  // are addresses.
+  uint64_t words;
+  uint64_t neighbors;
+  uint64_t segments;
+  uint64_t first_segment;
+  uint64_t pieces;
+  uint32_t neighbor_count;
+  // Those among which the segments are divided: all of the launch.
+  uint32_t blocks;
+  // 1: the round is finished, 0: it is started.
+  uint32_t finishes;
+  // 1: the blocks have kCopyShared bytes of shared memory.
+  uint32_t in_bulk;
+};
+using ExchangeArgs = ExchangeArgsOf<kRoom>;
 
 // A collective. `unit` is count * element size.
 template <int kRanks>

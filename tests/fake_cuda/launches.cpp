@@ -200,6 +200,7 @@ auto& carried_out() {
       {"symm_large_wait_word", wait_word<kMaxRanks>},
       {"symm_large_wait_words", wait_words<kMaxRanks>}, {"symm_pass_messages", pass_messages},
       {"symm_large_pass_messages", pass_large_messages}, {"symm_list_messages", list_messages},
+      {"symm_exchange_round", exchange}, {"symm_large_exchange_round", exchange_in_large},
       {"symm_copy_pieces", copy_pieces<kSmallRanks>},
       {"symm_large_copy_pieces", copy_pieces<kMaxRanks>}};
   return all;

@@ -203,7 +203,8 @@
  *   - With CUDA, a message has to be exactly as long as the room for it, a send is over only
  *     when its message is received, and what a rank sends to itself is received in the same
  *     call; the chapter on messages has more.
- *   - symm_exchange_create() is UNSUPPORTED with CUDA, which has no kernels for it.
+ *   - With CUDA, a round of an exchange that is not over before the deadline, or whose neighbour
+ *     has left, revokes the group, and symm_exchange_create() is UNSUPPORTED between machines.
  *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
  *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
  *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
@@ -3722,8 +3723,19 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  *   group stays usable, and the call may be made again. What came is undefined until it has
  *   succeeded. A failed symm_exchange_start() has begun the round all the same.
  *
- * Host back end, also between machines; with CUDA UNSUPPORTED, since there are no kernels for
- * it yet. symm_neighbor_alltoallv() works with CUDA, too.
+ * With CUDA each of the two calls is one kernel on the stream, which stores straight into the
+ * blocks of the neighbours, and returns at once. In a group on several machines an exchange is
+ * UNSUPPORTED.
+ * - What is said of returning holds for the stream: what came may be read by what is issued
+ *   behind symm_exchange_finish(), and sources are free then. The calls of one exchange run in
+ *   their order, on whatever streams.
+ * - Waiting: the kernel of symm_exchange_start() waits for no rank, but looks a few times. To
+ *   overlap with work on the same stream is to have less to do in symm_exchange_finish().
+ * - Graphs: both calls may be captured, and captured and other calls mixed. The device counts
+ *   the rounds. A start without a finish, or the reverse, as by a graph that has one of them, is
+ *   found on the device: INVALID_ARGUMENT, and the group is revoked.
+ * - Failures: a deadline that passes in symm_exchange_finish(), or a neighbour that has left,
+ *   revokes the group; the record names the round and the neighbour.
  */
 
 /**
@@ -3778,7 +3790,7 @@ typedef struct {
  * @retval SYMM_ERR_INVALID_HANDLE    a memory is not valid, or is NULL where there are pieces.
  * @retval SYMM_ERR_MISMATCH          a rank names one that does not name it, or puts more or
  *                                    less than is expected; the message names both.
- * @retval SYMM_ERR_UNSUPPORTED       CUDA.
+ * @retval SYMM_ERR_UNSUPPORTED       CUDA, in a group on several machines.
  * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory.
  * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
@@ -3792,14 +3804,14 @@ SYMM_API symm_status_t symm_exchange_create(symm_group_t *group,
 
 /**
  * Begin a round: put to all neighbours that are ready for it.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
  * From here on neighbours may write what this rank expects. One thread at a time may be in a
  * call on an exchange.
  *
  * @param options  NULL means the defaults. The deadline bounds nothing, since the call waits
  *                 for no rank.
- * @param stream   NULL.
+ * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  the last round is not finished, another thread is in a
  *                                    call on the exchange, or options.timeout_ms is
  *                                    SYMM_TIMEOUT_NOW.
@@ -3813,17 +3825,18 @@ SYMM_API symm_status_t symm_exchange_start(symm_exchange_t *exchange,
 
 /**
  * End a round: put what is left, and wait until all neighbours have put.
- * [local] [stream] Since 0.2.
+ * [local] [stream] [capturable] Since 0.2.
  *
- * With SYMM_TIMEOUT_NOW the call puts where a neighbour is ready and looks once.
+ * On the host, with SYMM_TIMEOUT_NOW, the call puts where a neighbour is ready and looks once.
  *
  * @param options  NULL means the defaults.
- * @param stream   NULL.
+ * @param stream   orders the call; NULL with the host back end.
  * @retval SYMM_ERR_INVALID_ARGUMENT  no round was started, or another thread is in a call on
- *                                    the exchange.
+ *                                    the exchange; with CUDA, options.timeout_ms is
+ *                                    SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_TIMEOUT           a neighbour has not started the round, or has not put its
  *                                    pieces before the deadline; blames that rank. The call may
- *                                    be made again.
+ *                                    be made again, but not with CUDA.
  * @retval SYMM_ERR_PEER_FAILED       a rank died, and the group is revoked; or a neighbour that
  *                                    has not put its pieces left the group.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.

@@ -1173,16 +1173,16 @@ class NeighborExchange : public Handle<symm_exchange_t> {
 
   // Begin a round. Until finish() returns, leave what goes as it is, and do not touch what comes.
   // symm_exchange_start(). [local] [stream]
-  void start(const CallOptions &options = {}) const {
+  void start(const CallOptions &options = {}, void *stream = nullptr) const {
     const auto c = detail::in_c(options);
-    check(symm_exchange_start(get(), &c, nullptr), "symm_exchange_start");
+    check(symm_exchange_start(get(), &c, stream), "symm_exchange_start");
   }
 
   // End the round: all neighbours have put. Until the next start() no neighbour writes there.
   // symm_exchange_finish(). [local] [stream]
-  void finish(const CallOptions &options = {}) const {
+  void finish(const CallOptions &options = {}, void *stream = nullptr) const {
     const auto c = detail::in_c(options);
-    check(symm_exchange_finish(get(), &c, nullptr), "symm_exchange_finish");
+    check(symm_exchange_finish(get(), &c, stream), "symm_exchange_finish");
   }
 };
 

@@ -92,7 +92,8 @@ both.
 Between [`finish_round!`](@ref) and the next [`start_round!`](@ref) what came may be read, and no
 neighbour writes there: a rank that is ahead waits. Between `start_round!` and `finish_round!` what
 goes must not change, and what comes must not be touched. The exchange keeps sources and memories
-alive; one task at a time may be in a call on it. An `UnsupportedError` for GPUs.
+alive; one task at a time may be in a call on it. On GPUs each of the two calls is one kernel on a
+stream; an `UnsupportedError` for GPUs of several machines.
 """
 mutable struct Exchange <: Handle{symm_exchange_t}
     handle::Ptr{symm_exchange_t}
@@ -110,30 +111,32 @@ mutable struct Exchange <: Handle{symm_exchange_t}
 end
 
 """
-    start_round!(exchange; timeout=nothing)
+    start_round!(exchange; timeout=nothing, stream=nothing)
 
 Begin a round: put to all neighbours that are ready for it. Waits for no rank to make a call; what
 neighbours are not ready for, [`finish_round!`](@ref) puts. Local; `timeout` is for ranks on other
 machines.
 """
-function start_round!(exchange::Exchange; timeout=nothing)
+function start_round!(exchange::Exchange; timeout=nothing, stream=nothing)
     kept = exchange.neighbors
+    on = stream_for(stream, exchange.group)
     GC.@preserve kept attempt() do call
-        return symm_exchange_start(exchange, within(call, timeout), C_NULL)
+        return symm_exchange_start(exchange, within(call, timeout), on)
     end
     return exchange
 end
 
 """
-    finish_round!(exchange; timeout=nothing)
+    finish_round!(exchange; timeout=nothing, stream=nothing)
 
 End a round: wait until all neighbours have put. After a `SYMM_ERR_TIMEOUT`, which names the
-neighbour that has not, the call may be made again. Local, blocking.
+neighbour that has not, the call may be made again. Local; on the host blocking.
 """
-function finish_round!(exchange::Exchange; timeout=nothing)
+function finish_round!(exchange::Exchange; timeout=nothing, stream=nothing)
     kept = exchange.neighbors
+    on = stream_for(stream, exchange.group)
     GC.@preserve kept attempt() do call
-        return symm_exchange_finish(exchange, within(call, timeout), C_NULL)
+        return symm_exchange_finish(exchange, within(call, timeout), on)
     end
     return exchange
 end

@@ -129,6 +129,9 @@ class Exchange(Owned, Closing):
       there: a rank that is ahead waits.
     - Between `start()` and `finish()` leave the sources as they are, and do not touch what comes.
 
+    On a GPU each of the two is one kernel on a stream, which a graph may record, and what is said of
+    their ends is so when the stream has come there.
+
     It keeps sources and memories alive. One thread at a time may be in a call on it.
 
     Attributes:
@@ -141,13 +144,16 @@ class Exchange(Owned, Closing):
         self.group = group
         self.neighbors = neighbors
 
-    def start(self, *, timeout: float | None = None) -> None:
-        """Begin a round: put to all neighbours that are ready for it. [local] [blocking]
+    def start(self, *, timeout: float | None = None, stream: Any = None) -> None:
+        """Begin a round: put to all neighbours that are ready for it.
+
+        [local] [stream; blocking on the host]
 
         Waits for no rank to make a call. What neighbours are not ready for, `finish()` puts.
 
         Args:
             timeout: seconds that ranks on other machines may take; None: the group's.
+            stream: the stream of the call.
 
         Raises:
             InvalidArgumentError: the last round is not finished.
@@ -155,21 +161,22 @@ class Exchange(Owned, Closing):
                 begun.
             PeerFailedError: a rank died.
         """
-        raw.symm_exchange_start(self._handle, within(timeout), None)
+        raw.symm_exchange_start(self._handle, within(timeout), self.group._stream(stream))
 
-    def finish(self, *, timeout: float | None = None) -> None:
-        """End the round: wait until all neighbours have put. [local] [blocking, timeout]
+    def finish(self, *, timeout: float | None = None, stream: Any = None) -> None:
+        """End the round: wait until all neighbours have put. [local] [stream; blocking on the host]
 
         Args:
-            timeout: seconds; None: the group's; 0 looks once.
+            timeout: seconds; None: the group's; 0 looks once, but not on a GPU.
+            stream: the stream of the call.
 
         Raises:
             InvalidArgumentError: no round was started.
             symm.TimeoutError: a neighbour has not started the round, or has not put, and the
-                exception names it. The call may be made again.
+                exception names it. The call may be made again. On a GPU the group is revoked.
             PeerFailedError: a rank died, or a neighbour left that has not put.
         """
-        raw.symm_exchange_finish(self._handle, within(timeout), None)
+        raw.symm_exchange_finish(self._handle, within(timeout), self.group._stream(stream))
 
 
 def make(group: Group, neighbors: Iterable[Neighbor], timeout: float | None) -> Exchange:

@@ -1054,7 +1054,7 @@ class Group(Collectives):
             MismatchError: a rank names one that does not name it, or puts more or less than is
                 expected; the message names both.
             InvalidArgumentError: a rank, an offset or a piece is wrong.
-            UnsupportedError: the group is one of GPUs.
+            UnsupportedError: the group is one of GPUs on several machines.
         """
         return make(self, neighbors, timeout)
 

@@ -76,7 +76,7 @@ impl Neighbors {
     /// all succeed or all fail. Errors: `Mismatch`, which names both ranks, where one names another
     /// that does not name it, or puts more or less than is expected; `InvalidArgument` for a piece
     /// that goes beyond a block, or whose rows overlap where they go; `Unsupported` for groups of
-    /// GPUs.
+    /// GPUs on several machines.
     pub fn exchange(self) -> Result<Exchange> {
         self.exchange_within(Timeout::default())
     }
@@ -109,7 +109,8 @@ impl Neighbors {
 /// A round is [`start`](Self::start) and then [`finish`](Self::finish); between them a program
 /// works on what does not depend on its neighbours. Between `finish` and the next `start` what came
 /// may be read, and no neighbour writes there: a rank that is ahead waits. Between `start` and
-/// `finish` what goes must not change, and what comes must not be touched.
+/// `finish` what goes must not change, and what comes must not be touched. With CUDA each of the two
+/// is one kernel on the stream of the handle of the group that began the list.
 ///
 /// ```
 /// # fn main() -> symm::Result<()> {
@@ -165,7 +166,7 @@ impl Exchange {
     pub fn start_within(&self, timeout: impl Into<Timeout>) -> Result<()> {
         let exchange = &self.handle;
         on!(
-            exchange.symm_exchange_start(options, std::ptr::null_mut()),
+            exchange.symm_exchange_start(options, self.group.stream.as_raw()),
             options: timeout.into().options()
         )
     }
@@ -181,7 +182,7 @@ impl Exchange {
     pub fn finish_within(&self, timeout: impl Into<Timeout>) -> Result<()> {
         let exchange = &self.handle;
         on!(
-            exchange.symm_exchange_finish(options, std::ptr::null_mut()),
+            exchange.symm_exchange_finish(options, self.group.stream.as_raw()),
             options: timeout.into().options()
         )
     }
