@@ -1,5 +1,5 @@
-// Makes lists for the kernel of exchanges, once, in memory of the device: what goes where, and which
-// block puts what.
+// Makes lists for the kernel of exchanges, once, in memory of the device: what goes where, and
+// which block puts what.
 #include "core/cuda/exchange.hpp"
 
 #include <algorithm>

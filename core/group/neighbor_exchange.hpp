@@ -65,8 +65,8 @@ void naming_neighbor(size_t index, const Check& check) {
 // No circle of waits: start(k) waits for no rank and says begun = k to all neighbours. Once all
 // have called it, each finish(k) can put all that start(k) left, and then each there = k comes.
 //
-// Where calls are ordered on streams (kernels/cuda/exchange.cu), a round is two launches that follow
-// the same steps, with words of their own, and the device counts the rounds.
+// Where calls are ordered on streams (kernels/cuda/exchange.cu), a round is two launches that
+// follow the same steps, with words of their own, and the device counts the rounds.
 //
 // What is still under way when a rank has finished round k is nothing that others wait to send to
 // it: it has seen begun = k and there = k of each neighbour, and those are the last words that they

@@ -504,9 +504,9 @@ inline constexpr uint32_t kPiecesTravel = 1;
 inline constexpr uint32_t kFromTableTravels = 2;
 inline constexpr uint32_t kToTableTravels = 4;
 
-// Exchanges of neighbours (exchange.cu). What a rank keeps of one lies in memory of its device: these
-// words, and behind them the neighbours, the segments, the first segment of each block and one more,
-// and the pieces.
+// Exchanges of neighbours (exchange.cu). What a rank keeps of one lies in memory of its device:
+// these words, and behind them the neighbours, the segments, the first segment of each block and
+// one more, and the pieces.
 struct ExchangeWords {
   // The last round that was started, and the last one that was finished.
   uint32_t round;

@@ -1,6 +1,6 @@
 // Copies pieces that lie on a line, one behind the other, each as long as it costs
-// (piece_units.hpp): what a block has of the line, tile after tile, by some threads for small pieces
-// and by warps for units of the others. Whoever asks for it says where a piece is listed.
+// (piece_units.hpp): what a block has of the line, tile after tile, by some threads for small
+// pieces and by warps for units of the others. Whoever asks for it says where a piece is listed.
 #pragma once
 
 #include "kernels/cuda/memory.cuh"
@@ -332,8 +332,8 @@ static __device__ void copy_tile(const PieceBases& bases, const Tile& tile, uint
   }
 }
 
-// Copies the pieces of a walk. `load` finds a piece as it is copied; `cost`: what each of them costs,
-// or 0 if they differ.
+// Copies the pieces of a walk. `load` finds a piece as it is copied; `cost`: what each of them
+// costs, or 0 if they differ.
 template <class Load>
 __device__ __forceinline__ void copy_walk(const PieceBases& bases, uint64_t cost, Walk walk,
     Tile& tile, BulkMover& bulk, const Load& load) {

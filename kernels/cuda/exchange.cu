@@ -1,5 +1,5 @@
-// A round of an exchange of neighbours: each rank puts pieces into blocks of its neighbours, by lists
-// that stay. One launch starts the round, another one finishes it.
+// A round of an exchange of neighbours: each rank puts pieces into blocks of its neighbours, by
+// lists that stay. One launch starts the round, another one finishes it.
 //
 // Definitions
 //   Begun      the last round that a rank has started, in a word at each of its neighbours.
@@ -16,8 +16,8 @@
 //   4. The block that puts the last segment for a neighbour tells it there = k.
 //   5. finish: the last block to end waits for there = k of each neighbour.
 //
-// Why a halo may be read between the finish of round k and the start of round k + 1, and what is put
-// must stay from start to finish only
+// Why a halo may be read between the finish of round k and the start of round k + 1, and what is
+// put must stay from start to finish only
 //   1. A rank stores into blocks of a neighbour in round k when it has seen that it has begun the
 //      round. That one says so in its own start, which its stream runs behind all that has read the
 //      halo.
@@ -29,10 +29,10 @@
 // Why each segment is put once in a round: its block alone reads and writes its word `put`, and the
 // host orders the two launches.
 //
-// No circle of waits: a start waits for nobody, so once all ranks have launched the start of round k
-// behind the finish of round k - 1, all begun = k come, then all pieces, then all there = k. A block
-// waits for the starts of other ranks only, and the last one of a rank for pieces, when all others
-// have ended: so nothing depends on how many have room on the device. A block goes on with
+// No circle of waits: a start waits for nobody, so once all ranks have launched the start of round
+// k behind the finish of round k - 1, all begun = k come, then all pieces, then all there = k. A
+// block waits for the starts of other ranks only, and the last one of a rank for pieces, when all
+// others have ended: so nothing depends on how many have room on the device. A block goes on with
 // whichever neighbour comes first: no neighbour waits for another one of this rank.
 //
 // The device counts the rounds, so graphs may be replayed between other calls. A start before the

@@ -1,5 +1,5 @@
-// Divides the pieces of an exchange among blocks: the lines of all neighbours behind each other, each
-// a whole number of units, in parts of equal length.
+// Divides the pieces of an exchange among blocks: the lines of all neighbours behind each other,
+// each a whole number of units, in parts of equal length.
 #include "kernels/cuda/exchange_plan.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Exchanges of neighbours between GPUs on the fake driver, which runs their kernel on threads of the
-// host: as memcpy would be, on any streams, in graphs, and when neighbours do not come.
+// Exchanges of neighbours between GPUs on the fake driver, which runs their kernel on threads of
+// the host: as memcpy would be, on any streams, in graphs, and when neighbours do not come.
 #include <signal.h>
 #include <unistd.h>
 

@@ -21,8 +21,8 @@ Bytes pattern(size_t bytes, uint64_t seed) {
   return made;
 }
 
-// Rounds with nothing but the exchange between ranks; some are a graph's. Each result is read behind
-// the finish, in the stream.
+// Rounds with nothing but the exchange between ranks; some are a graph's. Each result is read
+// behind the finish, in the stream.
 void meshes(Rank& rank, std::barrier<>& together) {
   const uint64_t all = is_small() ? 4 : 15;
   for (uint64_t seed = 0; seed < all; ++seed) {

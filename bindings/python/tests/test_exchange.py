@@ -22,6 +22,8 @@ def halos(group):
     with exchange:
         for round_ in range(20):
             grid[1:-1] = 100 * group.rank + round_
+            with pytest.raises(symm.InvalidArgumentError, match="stream: must be NULL"):
+                exchange.start(stream=64)
             exchange.start()
             exchange.finish()
             assert (grid[0] == 100 * left + round_).all()

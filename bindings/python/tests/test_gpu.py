@@ -200,6 +200,48 @@ def rank_cupy_pool(group):
         assert heap.info().pieces == 0, heap.info()
 
 
+def rank_torch_halos(group):
+    """Halos of a ring on a stream, and in a graph that is replayed between other rounds."""
+    torch, device = torch_on(group)
+    peer = 1 - group.rank
+    array = group.empty((6, 500), "f64")
+    grid = array.torch()
+    edges = torch.zeros(2, 500, dtype=torch.float64, device=device)
+    round_ = torch.zeros(1, dtype=torch.float64, device=device)
+    exchange = group.exchange(
+        [
+            array.neighbor_part(peer, slice(5, 6), edges[:1]),
+            array.neighbor_part(peer, slice(0, 1), edges[1:]),
+        ]
+    )
+
+    def step():
+        round_.add_(1)
+        edges.copy_(torch.arange(2, device=device)[:, None] + 10 * round_ + 1000 * group.rank)
+        exchange.start()
+        grid[1:-1] += 1
+        exchange.finish()
+
+    grid.zero_()
+    meet(group)
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        step()
+    for number in range(2, 12):
+        with torch.cuda.stream(stream):
+            step() if number % 4 == 0 else graph.replay()
+        group.synchronize(stream)
+        torch.cuda.synchronize()
+        assert (grid[-1] == 10 * number + 1000 * peer).all(), (number, grid[-1])
+        assert (grid[0] == 1 + 10 * number + 1000 * peer).all(), (number, grid[0])
+        assert (grid[1:-1] == number).all()
+    meet(group)
+
+
 def rank_torch_graph(group):
     torch, device = torch_on(group)
     block = group.empty(4096, "f32")

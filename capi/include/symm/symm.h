@@ -203,8 +203,9 @@
  *   - With CUDA, a message has to be exactly as long as the room for it, a send is over only
  *     when its message is received, and what a rank sends to itself is received in the same
  *     call; the chapter on messages has more.
- *   - With CUDA, a round of an exchange that is not over before the deadline, or whose neighbour
- *     has left, revokes the group, and symm_exchange_create() is UNSUPPORTED between machines.
+ *   - With CUDA, a round of an exchange that is not over before the deadline, or whose
+ *     neighbour has left, revokes the group, and symm_exchange_create() is UNSUPPORTED between
+ *     machines.
  *   - With CUDA, small messages of ranks that disagree only in data type or operation may give
  *     a wrong result instead of MISMATCH. SYMM_GROUP_CHECK tells them apart.
  *   - SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
@@ -3732,8 +3733,8 @@ SYMM_API symm_status_t symm_messages(symm_group_t *group, const symm_message_t *
  * - Waiting: the kernel of symm_exchange_start() waits for no rank, but looks a few times. To
  *   overlap with work on the same stream is to have less to do in symm_exchange_finish().
  * - Graphs: both calls may be captured, and captured and other calls mixed. The device counts
- *   the rounds. A start without a finish, or the reverse, as by a graph that has one of them, is
- *   found on the device: INVALID_ARGUMENT, and the group is revoked.
+ *   the rounds. A start without a finish, or the reverse, as by a graph that has one of them,
+ *   is found on the device: INVALID_ARGUMENT, and the group is revoked.
  * - Failures: a deadline that passes in symm_exchange_finish(), or a neighbour that has left,
  *   revokes the group; the record names the round and the neighbour.
  */

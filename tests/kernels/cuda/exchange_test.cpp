@@ -234,7 +234,7 @@ TEST(ExchangeKernel, NamesTheNeighbourThatDoesNotBegin) {
   }
 }
 
-// Rank 1 begins the round, before rank 0 does, and leaves what it puts to a finish that never comes.
+// Rank 1 begins the round before rank 0 does, and leaves what it puts to a finish that never is.
 TEST(ExchangeKernel, NamesTheNeighbourThatDoesNotPut) {
   Ranks::Options options = options_of(1);
   options.timeout_ns = 300'000;

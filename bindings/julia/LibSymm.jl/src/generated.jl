@@ -1960,7 +1960,9 @@ options.timeout_ms]
     out::Ptr{Ptr{symm_exchange_t}},
 )::symm_status_t
 
-"""Begin a round: put to all neighbours that are ready for it. [local] [stream]"""
+"""
+Begin a round: put to all neighbours that are ready for it. [local] [stream] [capturable]
+"""
 @waiting symm_exchange_start(
     exchange::Ptr{symm_exchange_t},
     options::Ptr{symm_call_options_t},
@@ -1969,6 +1971,7 @@ options.timeout_ms]
 
 """
 End a round: put what is left, and wait until all neighbours have put. [local] [stream]
+[capturable]
 """
 @waiting symm_exchange_finish(
     exchange::Ptr{symm_exchange_t},

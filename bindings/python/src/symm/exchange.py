@@ -129,8 +129,8 @@ class Exchange(Owned, Closing):
       there: a rank that is ahead waits.
     - Between `start()` and `finish()` leave the sources as they are, and do not touch what comes.
 
-    On a GPU each of the two is one kernel on a stream, which a graph may record, and what is said of
-    their ends is so when the stream has come there.
+    On a GPU each of the two is one kernel on a stream, which a graph may record, and what is said
+    of their ends is so when the stream has come there.
 
     It keeps sources and memories alive. One thread at a time may be in a call on it.
 

@@ -1942,6 +1942,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Begin a round: put to all neighbours that are ready for it. \[local\] \[stream\]
+    /// \[capturable\]
     pub fn symm_exchange_start(
         exchange: *mut symm_exchange_t,
         options: *const symm_call_options_t,
@@ -1949,7 +1950,7 @@ functions! {
     ) -> symm_status_t;
 
     /// End a round: put what is left, and wait until all neighbours have put. \[local\]
-    /// \[stream\]
+    /// \[stream\] \[capturable\]
     pub fn symm_exchange_finish(
         exchange: *mut symm_exchange_t,
         options: *const symm_call_options_t,

@@ -109,8 +109,8 @@ impl Neighbors {
 /// A round is [`start`](Self::start) and then [`finish`](Self::finish); between them a program
 /// works on what does not depend on its neighbours. Between `finish` and the next `start` what came
 /// may be read, and no neighbour writes there: a rank that is ahead waits. Between `start` and
-/// `finish` what goes must not change, and what comes must not be touched. With CUDA each of the two
-/// is one kernel on the stream of the handle of the group that began the list.
+/// `finish` what goes must not change, and what comes must not be touched. With CUDA each of the
+/// two is one kernel on the stream of the handle of the group that began the list.
 ///
 /// ```
 /// # fn main() -> symm::Result<()> {

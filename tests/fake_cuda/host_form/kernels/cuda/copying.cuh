@@ -1,5 +1,5 @@
-// Stands in for the kernels' copying.cuh when they are compiled for the fake driver: what a block has
-// of a line, copied by memcpy.
+// Stands in for the kernels' copying.cuh when they are compiled for the fake driver: what a block
+// has of a line, copied by memcpy.
 #pragma once
 
 #include <cstdint>
