@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "capi/guard.hpp"
@@ -14,9 +15,13 @@
 #include "capi/structs.hpp"
 #include "core/base/error.hpp"
 #include "core/group/memory.hpp"
+#include "core/ipc/bundle.hpp"
+#include "core/ipc/exporter.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/importer.hpp"
+#include "core/ipc/publication.hpp"
 #include "core/ipc/token.hpp"
+#include "kernels/compare.hpp"
 #include "symm/symm.h"
 
 using namespace symm;
@@ -24,12 +29,50 @@ using namespace symm::capi;
 
 SYMM_OPTIONS(symm_ipc_export_options, options, failure, SYMM_IPC_EXPORT_OPTIONS_INIT)
 SYMM_OPTIONS(symm_ipc_import_options, options, failure, SYMM_IPC_IMPORT_OPTIONS_INIT)
+SYMM_OPTIONS(symm_ipc_publish_options, options, failure, SYMM_IPC_PUBLISH_OPTIONS_INIT)
+SYMM_OPTIONS(symm_ipc_lookup_options, options, failure, SYMM_IPC_LOOKUP_OPTIONS_INIT)
 using symm::ipc::HeldLease;
 
 static_assert(SYMM_IPC_TOKEN_MAX_BYTES == ipc::kMaxToken);
+static_assert(SYMM_IPC_NAME_MAX_BYTES == ipc::kLongestName);
+static_assert(SYMM_IPC_ABOUT_MAX_BYTES == ipc::kLongestAbout);
+static_assert(SYMM_IPC_BUNDLE_MAX_PIECES == ipc::kMostPieces);
 
 namespace {
 HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
+
+ipc::ExportOptions export_options(const symm_ipc_export_options_t* options, size_t capacity) {
+  const symm_ipc_export_options_t given = read_options(options);
+  require_known_bits(given.flags, SYMM_IPC_NO_HOLD, "options.flags");
+  const bool no_hold = (given.flags & SYMM_IPC_NO_HOLD) != 0;
+  if (no_hold && (given.hold_ms != 0 || given.hold_imports != 0)) {
+    throw Error(Status::invalid_argument, format("options.%s: is given beside SYMM_IPC_NO_HOLD",
+                                              given.hold_ms != 0 ? "hold_ms" : "hold_imports"));
+  }
+  return {given.hold_ms, given.hold_imports, no_hold, capacity};
+}
+
+void require_no_stragglers(const void* pointer) {
+  constexpr uint64_t kPatienceMs = 1'000;
+  if (const auto buffer = Buffer::find(pointer).buffer) buffer->require_no_stragglers(kPatienceMs);
+}
+
+std::vector<symm_ipc_piece_t> pieces_of(const symm_ipc_piece_t* pieces, size_t count) {
+  require(pieces, "pieces");
+  if (count == 0 || count > ipc::kMostPieces) {
+    throw Error(
+        Status::invalid_argument, format("count: %zu is not in 1 .. %zu", count, ipc::kMostPieces));
+  }
+  std::vector<symm_ipc_piece_t> read;
+  read.reserve(count);
+  read_structs<symm_ipc_piece_t>(pieces, count, SYMM_IPC_PIECE_INIT,
+      SYMM_FIRST_SIZE(symm_ipc_piece_t, about_bytes), "pieces",
+      [&](size_t, const symm_ipc_piece_t& piece) { read.push_back(piece); });
+  return read;
+}
+
+// The text of a name. Throws Error(invalid_argument) for NULL.
+std::string name_of(const char* name) { return &require(name, "name"); }
 }  // namespace
 
 symm_status_t symm_ipc_export(const void* pointer, size_t bytes,
@@ -37,21 +80,25 @@ symm_status_t symm_ipc_export(const void* pointer, size_t bytes,
     void* stream) {
   return produce(options, out_bytes, "out_bytes", [&] {
     if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
-    const symm_ipc_export_options_t given = read_options(options);
-    require_known_bits(given.flags, SYMM_IPC_NO_HOLD, "options.flags");
-    const bool no_hold = (given.flags & SYMM_IPC_NO_HOLD) != 0;
-    if (no_hold && (given.hold_ms != 0 || given.hold_imports != 0)) {
-      throw Error(Status::invalid_argument, format("options.%s: is given beside SYMM_IPC_NO_HOLD",
-                                                given.hold_ms != 0 ? "hold_ms" : "hold_imports"));
-    }
+    const ipc::ExportOptions how = export_options(options, capacity);
+    require_no_stragglers(pointer);
+    const std::vector<std::byte> token = ipc::export_memory(pointer, bytes, how, stream);
+    std::memcpy(out_token, token.data(), token.size());
+    return token.size();
+  });
+}
 
-    constexpr uint64_t kPatienceMs = 1'000;
-    if (const auto buffer = Buffer::find(pointer).buffer) {
-      buffer->require_no_stragglers(kPatienceMs);
+symm_status_t symm_ipc_export_bundle(const symm_ipc_piece_t* pieces, size_t count,
+    const symm_ipc_export_options_t* options, void* out_token, size_t capacity, size_t* out_bytes,
+    void* stream) {
+  return produce(options, out_bytes, "out_bytes", [&] {
+    if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
+    const ipc::ExportOptions how = export_options(options, capacity);
+    const std::vector<symm_ipc_piece_t> given = pieces_of(pieces, count);
+    for (const symm_ipc_piece_t& piece : given) {
+      require_no_stragglers(piece.pointer);
     }
-
-    const std::vector<std::byte> token = ipc::export_memory(
-        pointer, bytes, {given.hold_ms, given.hold_imports, no_hold, capacity}, stream);
+    const std::vector<std::byte> token = ipc::export_bundle(given, how, stream);
     std::memcpy(out_token, token.data(), token.size());
     return token.size();
   });
@@ -62,7 +109,7 @@ symm_status_t symm_ipc_import(const void* token, size_t token_bytes,
   return produce(options, out, "out", [&] {
     if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
     const symm_ipc_import_options_t given = read_options(options);
-    require_known_bits(given.flags, SYMM_IPC_ON_DEVICE, "options.flags");
+    require_known_bits(given.flags, SYMM_IPC_ON_DEVICE | SYMM_IPC_READ_ONLY, "options.flags");
     const bool on_device = (given.flags & SYMM_IPC_ON_DEVICE) != 0;
     require_with_flag(on_device, static_cast<uint64_t>(int64_t{given.device}), "options.device",
         "SYMM_IPC_ON_DEVICE");
@@ -74,6 +121,8 @@ symm_status_t symm_ipc_import(const void* token, size_t token_bytes,
     import_options.timeout_ms = given.timeout_ms;
     import_options.directory = given.directory == nullptr ? "" : given.directory;
     import_options.device = on_device ? given.device : -1;
+    import_options.access =
+        (given.flags & SYMM_IPC_READ_ONLY) != 0 ? Access::read_only : Access::read_write;
     return make_handle<symm_ipc_t>([&] {
       return ipc::import_memory(
           {static_cast<const std::byte*>(token), token_bytes}, import_options, stream);
@@ -92,6 +141,59 @@ symm_status_t symm_ipc_bytes(symm_ipc_t* ipc, size_t* out_bytes) {
 symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
   return fill_struct(
       out, SYMM_FIRST_SIZE(symm_ipc_info_t, host_memory), [&] { return ipc_of(ipc).info(); });
+}
+
+symm_status_t symm_ipc_bundle_size(symm_ipc_t* ipc, size_t* out_count) {
+  return guard([&] { require(out_count, "out_count") = ipc_of(ipc).bundle().pieces(); });
+}
+
+symm_status_t symm_ipc_bundle_piece(symm_ipc_t* ipc, size_t index, symm_ipc_piece_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_piece_t, about_bytes),
+      [&] { return ipc_of(ipc).piece(index); });
+}
+
+symm_status_t symm_ipc_bundle_find(symm_ipc_t* ipc, const char* name, size_t* out_index) {
+  return guard([&] {
+    size_t& index = require(out_index, "out_index");
+    index = ipc_of(ipc).bundle().find(&require(name, "name"));
+  });
+}
+
+symm_status_t symm_ipc_publish(const char* name, uint64_t version, const void* token,
+    size_t token_bytes, const symm_ipc_publish_options_t* options) {
+  return guard(options, [&] {
+    const symm_ipc_publish_options_t given = read_options(options);
+    if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
+    ipc::publish(
+        name_of(name), version, {static_cast<const std::byte*>(token), token_bytes}, given.keep);
+  });
+}
+
+symm_status_t symm_ipc_lookup(const char* name, symm_compare_t compare, uint64_t version,
+    const symm_ipc_lookup_options_t* options, void* out_token, size_t capacity, size_t* out_bytes,
+    uint64_t* out_version) {
+  return guard(options, [&] {
+    const symm_ipc_lookup_options_t given = read_options(options);
+    const std::string wanted = name_of(name);
+    ipc::require_name(wanted, "name");
+    if (compare < SYMM_COMPARE_EQ || compare > SYMM_COMPARE_GE) throw not_known("compare", compare);
+    if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
+    size_t& size = require(out_bytes, "out_bytes");
+    uint64_t& found_version = require(out_version, "out_version");
+
+    const ipc::Found found = ipc::look_up(wanted, static_cast<Compare>(compare), version,
+        given.directory == nullptr ? "" : given.directory, given.timeout_ms);
+    ipc::require_room(capacity, found.token.size());
+    std::memcpy(out_token, found.token.data(), found.token.size());
+    size = found.token.size();
+    found_version = found.version;
+  });
+}
+
+symm_status_t symm_ipc_withdraw_version(
+    const char* name, uint64_t version, const symm_call_options_t* options) {
+  return guard(
+      options, [&] { ipc::withdraw_version(name_of(name), version, timeout_of(options)); });
 }
 
 symm_status_t symm_ipc_stream_wait(

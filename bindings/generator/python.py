@@ -201,6 +201,8 @@ def interface(header):
 def typemap(structs, name, type_):
     """How a parameter travels, if native/*.i do not say it by hand."""
     of = type_.of or type_
+    if of.name == "symm_ipc_piece_t":
+        return None
     if of.kind == "struct" and name == "out":
         return f"OUT_STRUCT({of.name})"
     if (
@@ -279,6 +281,11 @@ TRAVEL = [
         None,
     ),
     ("requests count", "requests: Sequence[int]", None),
+    (
+        "pieces count",
+        "pieces: Sequence[tuple[_Address, int, str | None, bytes, int]]",
+        None,
+    ),
     ("send_ranks send_count", "send_ranks: Sequence[int]", None),
     ("recv_ranks recv_count", "recv_ranks: Sequence[int]", None),
     ("out_seen", "wants_seen: bool", "int | None"),
@@ -390,6 +397,8 @@ def travels(name, type_):
     """The parameter in Python, and the type that is added to the result, of one parameter of C."""
     if type_.kind == "integer":
         return f"{name}: int", None
+    if type_.of.name == "symm_ipc_piece_t":
+        return None, "tuple[int, int, str | None, bytes]"
     if name.startswith("out"):
         return None, "bytes" if type_.of.kind == "struct" else "int"
     if type_.of.kind == "struct":

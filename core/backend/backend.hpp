@@ -64,6 +64,9 @@ struct ShareableHandle {
 // a peer that is slow to read (core/mesh).
 inline constexpr size_t kMostParts = 512;
 
+// What a mapping of an imported block allows. A store through a mapping that only reads faults.
+enum class Access { read_write, read_only };
+
 // A piece of memory mapped into this process: allocated here, or a peer's.
 class Block {
  public:
@@ -153,7 +156,10 @@ class ShareableMemory {
   }
   // Maps a block that another process shared. A block of another host comes without a
   // descriptor, and is found by its fabric handle.
-  virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
+  virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, Access access) = 0;
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) {
+    return import(std::move(fd), extent, Access::read_write);
+  }
   // Maps a block that lies in several allocations of one size, one behind the other.
   virtual std::shared_ptr<Block> import_parts(
       const std::vector<Fd>& fds, [[maybe_unused]] const BlockExtent& extent) {

@@ -111,7 +111,9 @@ std::byte* map_shared(int fd, const FilePiece& piece, size_t page, size_t alignm
     if (tail != 0) munmap(aligned + bytes, tail);
   }
 
-  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+  const bool is_read_only = piece.access == Access::read_only;
+  const int protection = is_read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  if (mmap(aligned, bytes, protection, MAP_SHARED | MAP_FIXED, fd,
           static_cast<off_t>(piece.start)) == MAP_FAILED) {
     const int error = errno;
     munmap(aligned, bytes);
@@ -123,7 +125,7 @@ std::byte* map_shared(int fd, const FilePiece& piece, size_t page, size_t alignm
   // the end of a crashed process.
   if (bytes >= kHugePage) madvise(aligned, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
-  madvise(aligned, bytes, MADV_POPULATE_WRITE);
+  madvise(aligned, bytes, is_read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
 #endif
   madvise(aligned, bytes, MADV_DONTDUMP);
 
@@ -290,7 +292,8 @@ std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes) {
   return import(std::move(fd), {bytes, checked_round_up(bytes, page_size())});
 }
 
-std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descriptor descriptor) {
+std::shared_ptr<Segment> Segment::import(
+    Fd fd, const BlockExtent& extent, Descriptor descriptor, Access access) {
   const struct stat status = status_of(fd.get());
   const Pages pages = pages_of(fd.get(), status);
   const int seals = fcntl(fd.get(), F_GET_SEALS);
@@ -306,7 +309,8 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
   }
 
-  const FilePiece piece = piece_of(status, pages, extent.offset, extent.bytes);
+  FilePiece piece = piece_of(status, pages, extent.offset, extent.bytes);
+  piece.access = access;
   SYMM_POINT("segment.import");
   auto segment = find_or_map(fd.get(), piece, pages);
   if (descriptor == Descriptor::keep) segment->keep(std::move(fd));

@@ -1,7 +1,7 @@
 // Shared memory of the host back end: a sealed memfd of exact size, or a piece of another
 // owner's memfd that cannot shrink. The kernel owns its lifetime; there is no name to leave
-// behind and no counter to get wrong. One process maps an inode, or a piece of it, once,
-// however many groups share it, and once more for each time that it is adopted.
+// behind and no counter to get wrong. One process maps an inode, or a piece of it, once for
+// each access, however many groups share it, and once more for each time that it is adopted.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ class Segment final : public Block {
   // size, which can no longer shrink. The mapping alone keeps the memory; the descriptor
   // is needed only to hand it on.
   enum class Descriptor { close, keep };
-  static std::shared_ptr<Segment> import(
-      Fd fd, const BlockExtent& extent, Descriptor descriptor = Descriptor::close);
+  static std::shared_ptr<Segment> import(Fd fd, const BlockExtent& extent,
+      Descriptor descriptor = Descriptor::close, Access access = Access::read_write);
   // Maps the first `bytes` bytes of a segment, in pages of the system's size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
 
@@ -41,6 +41,7 @@ class Segment final : public Block {
     size_t start;   // start of the page that the piece begins in
     size_t mapped;  // bytes from there to the end of its last page
     size_t bytes;
+    Access access = Access::read_write;  // of the mapping
     auto operator<=>(const FilePiece&) const =
         default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   };

@@ -37,11 +37,15 @@ struct Layout {
   X(plans, 2, "choices of algorithms")                                                           \
   /* What a message engine carries: core/multinode/messages.hpp. */                              \
   X(remote, 5, "messages between machines")                                                      \
-  X(token, 2, "tokens")                                                                          \
+  X(token, 3, "tokens")                                                                          \
+  /* What the pieces of a bundle are: core/ipc/bundle.hpp. */                                    \
+  X(bundle, 1, "tables of bundles")                                                              \
+  /* What a process has published under a name: core/ipc/publication.hpp. */                     \
+  X(publication, 1, "published versions")                                                        \
   /* Tickets, and what members and newcomers say before they have met: core/group/ticket.hpp. */ \
   X(ticket, 1, "tickets")                                                                        \
   /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                     \
-  X(leases, 4, "leases of memory")                                                               \
+  X(leases, 5, "leases of memory")                                                               \
   /* The two layouts of symm/page.h, whose numbers are in its magics. */                         \
   X(page, 2, "pages of ranks")                                                                   \
   X(trace, 2, "traces")

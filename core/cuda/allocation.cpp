@@ -130,10 +130,11 @@ void Allocation::map(size_t alignment, bool is_imported) {
 void Allocation::map_parts(bool is_imported) {
   const Driver& driver = device_->driver();
   const size_t bytes = part_bytes();
+  const int may = access_ == Access::read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                               : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   // The driver ignores which node is named: to it the host is one.
-  const CUmemAccessDesc access[] = {
-      {{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
-      {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+  const CUmemAccessDesc access[] = {{{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, may},
+      {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, may}};
 
   while (mapped_parts_ < parts()) {
     const CUdeviceptr at = address_ + mapped_parts_ * bytes;
@@ -203,13 +204,14 @@ std::shared_ptr<Allocation> Allocation::create(
 }
 
 std::shared_ptr<Allocation> Allocation::import(
-    const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent) {
+    const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent, Access access) {
   const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
   made->mapped_ = extent.mapped;
   made->offset_ = extent.offset;
   made->on_host_ = extent.on_host != 0;
+  made->access_ = access;
 
   std::string why = extent.fabric == FabricHandle{} ? "its rank has sent no fabric handle"
                                                     : fabric_reason(*device);

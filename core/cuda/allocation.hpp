@@ -23,8 +23,8 @@ class Allocation final : public Block {
   // can be none, or no pages of that size.
   static std::shared_ptr<Allocation> create(
       const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
-  static std::shared_ptr<Allocation> import(
-      const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
+  static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd,
+      const BlockExtent& extent, Access access = Access::read_write);
   // Memory of several allocations of one size, mapped one behind the other.
   static std::shared_ptr<Allocation> import_parts(
       const std::shared_ptr<Device>& device, const std::vector<Fd>& fds, const BlockExtent& extent);
@@ -79,6 +79,7 @@ class Allocation final : public Block {
   // The offset of data() in the mapping.
   size_t offset_ = 0;
   bool on_host_ = false;
+  Access access_ = Access::read_write;  // of the device, and of the host if on_host_
   bool has_fabric_ = false;
   const std::byte* owners_address_ = nullptr;
   CUmemGenericAllocationHandle handle_ = 0;
@@ -98,8 +99,9 @@ class DeviceMemory final : public ShareableMemory {
 
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override;
   std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override;
-  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
-    return Allocation::import(device_, std::move(fd), extent);
+  using ShareableMemory::import;
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, Access access) override {
+    return Allocation::import(device_, std::move(fd), extent, access);
   }
   std::shared_ptr<Block> import_parts(
       const std::vector<Fd>& fds, const BlockExtent& extent) override {

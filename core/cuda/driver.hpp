@@ -112,6 +112,7 @@ inline constexpr int CU_MEM_LOCATION_TYPE_DEVICE = 1;
 inline constexpr int CU_MEM_LOCATION_TYPE_HOST_NUMA = 3;
 inline constexpr int CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1;
 inline constexpr int CU_MEM_HANDLE_TYPE_FABRIC = 8;
+inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READ = 1;
 inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3;
 inline constexpr int CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1;
 inline constexpr int CU_MULTICAST_GRANULARITY_MINIMUM = 0;

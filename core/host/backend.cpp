@@ -43,8 +43,9 @@ class HostMemory final : public ShareableMemory {
     return Segment::adopt(fd, offset, bytes);
   }
 
-  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
-    return Segment::import(std::move(fd), extent, of_imports_);
+  using ShareableMemory::import;
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, Access access) override {
+    return Segment::import(std::move(fd), extent, of_imports_, access);
   }
 
  private:

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -47,10 +49,12 @@ bool Withdrawn::covers(const Lease& lease, uint64_t number) const {
   return false;
 }
 
-Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, int device) {
+Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, int device,
+    std::vector<Export::Part> parts, bool with_slot) {
   Export made;
   made.id = last_id_ + 1;
   made.secret = random_id();
+  made.provider = &provider;
   made.kind = provider.kind();
   made.device = device;
   made.gpu = provider.gpu(device);
@@ -59,25 +63,34 @@ Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, in
   made.mapped_bytes = extent.mapped;
   made.on_host = extent.on_host != 0;
   made.memory = std::move(memory);
+  made.parts = std::move(parts);
   made.valid_from = next_number();
   const uint64_t id = made.id;
   const std::byte* const data = made.memory->data();
   decltype(exports_) one;  // so that both know it, or neither
   Export& added = one.emplace(id, std::move(made)).first->second;
   exports_.reserve(exports_.size() + 1);
+  if (added.is_table()) tables_.insert(id);
   by_address_[data] = id;
   exports_.merge(one);
 
+  ++last_id_;
+  if (with_slot) take_slot(added);
+  return added;
+}
+
+// Tokens of the block that had the slot before have lower numbers than those that get it now.
+void Exports::take_slot(Export& exported) {
+  if (exported.slot != kNoSlot) return;
   if (!free_slots_.empty()) {
-    added.slot = free_slots_.back();
+    exported.slot = free_slots_.back();
     free_slots_.pop_back();
   } else if (used_slots_ < kSlots) {
-    added.slot = used_slots_++;
+    exported.slot = used_slots_++;
+  } else {
+    return;
   }
-
-  ++last_id_;
-  board_.publish(added.slot, kWhole, added.valid_from);
-  return added;
+  board_.publish(exported.slot, kWhole, next_number());
 }
 
 Export* Exports::find(uint64_t id) noexcept {
@@ -88,6 +101,16 @@ Export* Exports::find(uint64_t id) noexcept {
 Export* Exports::find(const std::byte* data) noexcept {
   const auto found = by_address_.find(data);
   return found == by_address_.end() ? nullptr : find(found->second);
+}
+
+const Export* Exports::shown_at(const std::byte* pointer, uint64_t* offset) const {
+  for (const auto& [id, exported] : exports_) {
+    const std::shared_ptr<Block> shown = exported.for_reading.lock();
+    if (!shown || pointer < shown->data() || pointer >= shown->data() + shown->size()) continue;
+    *offset = static_cast<uint64_t>(pointer - shown->data());
+    return &exported;
+  }
+  return nullptr;
 }
 
 uint64_t Exports::next_number() noexcept {
@@ -102,14 +125,17 @@ uint64_t Exports::number(Export& exported, uint64_t hold_ms, uint64_t hold_impor
   }
   const uint64_t number = next_number();
   next_number();  // no other token has the number of a held one
-  exported.holds.emplace(number, Export::Hold{Deadline::after_ms(hold_ms), hold_imports});
+  const Export::Hold hold{Deadline::after_ms(hold_ms), hold_imports};
+  with_parts(exported.id, [&](Export& each) { each.holds.emplace(number, hold); });
   return number;
 }
 
 Token Exports::make_token(
     Export& exported, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
+  take_slot(exported);
   Token token;
   token.backend = static_cast<uint16_t>(exported.kind);
+  token.is_bundle = exported.is_table();
   token.gpu = exported.gpu;
   token.exporter = exporter_;
   token.secret = exported.secret;
@@ -139,6 +165,10 @@ Export& Exports::require_valid(const Token& token) {
     throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
   }
 
+  if (token.is_bundle != exported->is_table()) {
+    throw Error(Status::invalid_argument, "token: it is forged: a bundle, or none");
+  }
+
   if (token.number > last_number_) {
     throw Error(Status::invalid_argument, "token: it is forged: its number was never issued");
   }
@@ -160,27 +190,75 @@ Export& Exports::require_valid(const Token& token) {
   return *exported;
 }
 
-void Exports::leased(const Lease& lease, uint64_t number) {
-  Export* exported = find(lease.block);
+// Does something to an export, and to the blocks of a bundle if it is the table of one.
+template <class Change>
+void Exports::with_parts(uint64_t id, const Change& change) {
+  Export* const exported = find(id);
   if (exported == nullptr) return;
-  ++exported->leases;
-  const auto hold = exported->holds.find(number);
-  if (hold == exported->holds.end() || hold->second.imports == 0) return;
-  --hold->second.imports;
-  if (hold->second.imports == 0) exported->holds.erase(hold);
+  change(*exported);
+  for (const Export::Part& part : exported->parts) {
+    if (Export* const block = find(part.block)) change(*block);
+  }
+}
+
+void Exports::leased(const Lease& lease, uint64_t number) {
+  with_parts(lease.block, [&](Export& exported) {
+    ++exported.leases;
+    const auto hold = exported.holds.find(number);
+    if (hold == exported.holds.end() || hold->second.imports == 0) return;
+    --hold->second.imports;
+    if (hold->second.imports == 0) exported.holds.erase(hold);
+  });
 }
 
 void Exports::ended(const Lease& lease) noexcept {
-  Export* exported = find(lease.block);
-  if (exported != nullptr && exported->leases > 0) --exported->leases;
+  with_parts(lease.block, [](Export& exported) {
+    if (exported.leases > 0) --exported.leases;
+  });
 }
 
 void Exports::quarantine(const Lease& lease) noexcept {
-  if (Export* exported = find(lease.block)) exported->quarantined = true;
+  with_parts(lease.block, [](Export& exported) { exported.quarantined = true; });
+}
+
+std::vector<Lease> Exports::bundles_with(const Lease& range) const {
+  std::vector<Lease> found;
+  for (const uint64_t id : tables_) {
+    const Export& table = exports_.at(id);
+    const bool has_part =
+        std::any_of(table.parts.begin(), table.parts.end(), [&](const Export::Part& part) {
+          return range.overlaps({part.block, part.offset, part.bytes});
+        });
+    if (has_part) found.push_back({id, 0, table.bytes});
+  }
+  return found;
+}
+
+Export* Exports::find_table(std::span<const std::byte> bytes) noexcept {
+  for (const uint64_t id : tables_) {
+    Export& table = exports_.at(id);
+    if (!table.released && table.bytes == bytes.size() &&
+        std::memcmp(table.memory->data(), bytes.data(), bytes.size()) == 0) {
+      return &table;
+    }
+  }
+  return nullptr;
+}
+
+// The token of a bundle ends as a whole, and its table with it: the next bundle has another one.
+void Exports::end(Export& table, uint64_t before) {
+  table.valid_from = before;
+  table.withdrawn.clear();
+  table.holds.clear();
+  if (!table.released) release(table);
 }
 
 void Exports::withdraw(Export& exported, uint64_t offset, uint64_t bytes) {
   const uint64_t before = next_number();
+  if (exported.is_table()) return end(exported, before);
+  for (const Lease& bundle : bundles_with({exported.id, offset, bytes})) {
+    end(exports_.at(bundle.block), before);
+  }
   if (bytes == exported.bytes) {
     exported.valid_from = before;
     exported.withdrawn.clear();
@@ -196,6 +274,11 @@ void Exports::release(Export& exported) {
   exported.released = true;
   board_.publish(exported.slot, kWhole, kVoid);
   unsettled_.emplace(exported.id, false);
+  if (exported.is_table()) return;
+  for (const Lease& bundle : bundles_with({exported.id, 0, exported.bytes})) {
+    Export& table = exports_.at(bundle.block);
+    if (!table.released) release(table);
+  }
 }
 
 Exports::Freed Exports::settle(
@@ -218,8 +301,12 @@ Exports::Freed Exports::settle(
       ++at;
       continue;
     }
-    ++freed.blocks;
-    freed.bytes += exported.bytes;
+    if (exported.is_table()) {
+      tables_.erase(exported.id);
+    } else {
+      ++freed.blocks;
+      freed.bytes += exported.bytes;
+    }
     if (exported.slot != kNoSlot) free_slots_.push_back(exported.slot);
     exports_.erase(at->first);
     at = unsettled_.erase(at);
@@ -230,6 +317,7 @@ Exports::Freed Exports::settle(
 
 void Exports::add_to(symm_ipc_stats_t& stats) const noexcept {
   for (const auto& [id, exported] : exports_) {
+    if (exported.is_table()) continue;  // its blocks count
     const bool importable = !exported.released || !exported.holds.empty();
     stats.exported_blocks += importable ? 1 : 0;
     stats.exported_bytes += importable ? exported.bytes : 0;
@@ -241,10 +329,16 @@ void Exports::add_to(symm_ipc_stats_t& stats) const noexcept {
   }
 }
 
+size_t Exports::in_limbo() const {
+  return static_cast<size_t>(std::count_if(unsettled_.begin(), unsettled_.end(),
+      [this](const auto& entry) { return !exports_.at(entry.first).is_table(); }));
+}
+
 void Exports::add_to(symm_ipc_collect_stats_t& report) const {
-  report.limbo_blocks += unsettled_.size();
   for (const auto& [id, told] : unsettled_) {
-    report.limbo_bytes += exports_.at(id).bytes;
+    const Export& exported = exports_.at(id);
+    report.limbo_blocks += exported.is_table() ? 0 : 1;
+    report.limbo_bytes += exported.is_table() ? 0 : exported.bytes;
   }
 }
 }  // namespace symm::ipc

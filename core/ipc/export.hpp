@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -44,12 +46,23 @@ struct Export {
     Deadline until;
     uint64_t imports = 0;  // still to come; 0: not counted
   };
+  // A range of a block that pieces of a bundle lie in.
+  struct Part {
+    uint64_t block;
+    uint64_t offset;
+    uint64_t bytes;
+  };
   uint64_t id = 0;
   Id secret{};
   BackendKind kind{};
   int device = 0;
   Id gpu{};
   std::shared_ptr<Block> memory;  // null once it is released and held for no token
+  const Provider* provider = nullptr;
+  // The memory once more, for reading, while this process imports it so.
+  std::weak_ptr<Block> for_reading;
+  std::vector<Part> parts;  // of the table of a bundle; each lease on the table is one on them
+  bool is_table() const noexcept { return !parts.empty(); }
   uint64_t bytes = 0;
   uint64_t mapped_bytes = 0;
   bool on_host = false;
@@ -79,9 +92,13 @@ class Exports {
       : board_(board), exporter_(exporter) {}
 
   const Id& exporter() const noexcept { return exporter_; }
-  Export& add(std::shared_ptr<Block> memory, const Provider& provider, int device);
+  // Blocks of bundles take none of the few slots, which their table needs more.
+  Export& add(std::shared_ptr<Block> memory, const Provider& provider, int device,
+      std::vector<Export::Part> parts = {}, bool with_slot = true);
   Export* find(uint64_t id) noexcept;
   Export* find(const std::byte* data) noexcept;  // what is not released
+  // What a mapping for reading in this process shows at an address; null if there is none.
+  const Export* shown_at(const std::byte* pointer, uint64_t* offset) const;
   // Makes a token; `hold_ms` keeps the block for it. The exporter fills in the facts that only it
   // knows.
   Token make_token(
@@ -94,6 +111,12 @@ class Exports {
   void leased(const Lease& lease, uint64_t number);
   void ended(const Lease& lease) noexcept;
   void quarantine(const Lease& lease) noexcept;
+
+  // The bundles with pieces in this range, also those whose token has ended: a lease on the whole
+  // of each.
+  std::vector<Lease> bundles_with(const Lease& range) const;
+  // The bundle whose table has these bytes, and whose token has not ended; null if there is none.
+  Export* find_table(std::span<const std::byte> bytes) noexcept;
 
   // All tokens for this piece are void from now on. The caller then looks at the rings.
   void withdraw(Export& exported, uint64_t offset, uint64_t bytes);
@@ -108,12 +131,16 @@ class Exports {
   };
   Freed settle(std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired);
 
-  size_t in_limbo() const noexcept { return unsettled_.size(); }
+  size_t in_limbo() const;
   void add_to(symm_ipc_stats_t& stats) const noexcept;
   void add_to(symm_ipc_collect_stats_t& report) const;
 
  private:
   uint64_t next_number() noexcept;
+  void take_slot(Export& exported);
+  void end(Export& table, uint64_t before);
+  template <class Change>
+  void with_parts(uint64_t id, const Change& change);
 
   ValidityBoard& board_;
   const Id exporter_;
@@ -123,6 +150,7 @@ class Exports {
   uint32_t used_slots_ = 0;
   std::unordered_map<uint64_t, Export> exports_;
   std::map<const std::byte*, uint64_t> by_address_;
+  std::set<uint64_t> tables_;
   std::map<uint64_t, bool> unsettled_;  // that were released; true: its importers were told
 };
 }  // namespace symm::ipc

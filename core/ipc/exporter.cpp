@@ -2,14 +2,19 @@
 // out. One lock, never held while anything waits.
 #include "core/ipc/exporter.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,11 +23,13 @@
 #include "core/backend/segment.hpp"
 #include "core/base/background_tasks.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/export.hpp"
 #include "core/ipc/exporter_listener.hpp"
 #include "core/ipc/lease.hpp"
@@ -113,41 +120,116 @@ Token Exporter::make_token(
   SYMM_POINT("ipc.export");
   const Position position = words != nullptr ? words->mark(stream, source.device) : Position{};
   DeferredWork after(mutex_);
+  listener_->start();
+  tend(after);
+  require_room_for_token(options.capacity);
+  return finish(enter(source, true), source.offset, bytes, options, position);
+}
+
+// A token that cannot be given to the caller is not made: it would be counted, and could hold the
+// memory. All tokens of one directory have the same length.
+void Exporter::require_room_for_token(size_t capacity) {
+  Token token;
+  token.directory = listener_->directory();
+  require_room(capacity, encode(token).size());
+}
+
+// The export of a block. The lock is held.
+Export& Exporter::enter(const Source& source, bool with_slot) {
   if (source.block->is_retired()) {
     throw Error(Status::invalid_argument,
         "pointer: the buffer there was released while it was being exported");
   }
 
-  listener_->start();
-  tend(after);
-
-  // A token that cannot be given to the caller is not made: it would be counted, and could hold the
-  // memory. All tokens of one directory have the same length.
-  Token token;
-  token.directory = listener_->directory();
-  require_room(options.capacity, encode(token).size());
-
   Export* exported = exports_->find(source.block->data());
-
   if (exported != nullptr && source.adopted && !exported->memory->still_at_owner()) {
     exports_->release(*exported);
     exported = nullptr;
   }
 
   if (exported == nullptr) {
-    exported = &exports_->add(source.block, *source.provider, source.device);
+    exported = &exports_->add(source.block, *source.provider, source.device, {}, with_slot);
     exported->adopted = source.adopted;
   }
+  return *exported;
+}
 
-  token =
-      exports_->make_token(*exported, source.offset, bytes, options.hold_ms, options.hold_imports);
+// The token of an export. The lock is held.
+Token Exporter::finish(Export& exported, uint64_t offset, uint64_t bytes,
+    const ExportOptions& options, Position position) {
+  Token token =
+      exports_->make_token(exported, offset, bytes, options.hold_ms, options.hold_imports);
   ++statistics_.total.tokens;
   token.position = position;
   token.machine = machine_id();
   token.pid = getpid();
   token.directory = listener_->directory();
-
   return token;
+}
+
+// ---- bundles
+
+std::vector<TableBlock> Exporter::enter_all(std::span<const Source> sources, size_t capacity) {
+  std::vector<TableBlock> blocks;
+  blocks.reserve(sources.size());
+  DeferredWork after(mutex_);
+  listener_->start();
+  tend(after);
+  require_room_for_token(capacity);
+  for (const Source& source : sources) {
+    const Export& exported = enter(source, false);
+    blocks.push_back({exported.id, exported.secret, exported.slot, exported.bytes,
+        exported.mapped_bytes, exported.on_host ? 1U : 0U, UINT64_MAX, 0});
+  }
+  return blocks;
+}
+
+// The table is written without the lock, since there may be a million pieces. A buffer that is
+// released meanwhile is found to be so afterwards.
+Token Exporter::make_bundle(std::span<const Source> sources, std::span<const BundlePiece> pieces,
+    const ExportOptions& options, void* stream) {
+  const Source& first = sources.front();
+  StreamWords* words = stream_words(*first.provider);
+  SYMM_POINT("ipc.export");
+  const Position position = words != nullptr ? words->mark(stream, first.device) : Position{};
+
+  std::vector<TableBlock> blocks = enter_all(sources, options.capacity);
+  for (const BundlePiece& piece : pieces) {
+    if (piece.block == kNoBlock) continue;
+    TableBlock& block = blocks[piece.block];
+    block.first = std::min(block.first, piece.offset);
+    block.end = std::max(block.end, piece.offset + piece.bytes);
+  }
+
+  const std::vector<std::byte> written = encode_table(blocks, pieces);
+  const auto known = [&](Export** found) {
+    const std::lock_guard lock(mutex_);
+    *found = exports_->find_table(written);
+    return *found != nullptr;
+  };
+  Export* exported = nullptr;
+  std::shared_ptr<BundleTable> table;
+  if (!known(&exported)) table = BundleTable::seal(written);
+
+  DeferredWork after(mutex_);
+  for (const TableBlock& block : blocks) {
+    const Export* const there = exports_->find(block.id);
+    if (there == nullptr || there->released) {
+      throw Error(Status::invalid_argument,
+          "pieces: a buffer of them was released while they were being exported");
+    }
+  }
+
+  exported = exports_->find_table(written);
+  if (exported == nullptr) {
+    if (!table) table = BundleTable::seal(written);  // the one that was there has just ended
+    std::vector<Export::Part> parts;
+    for (const TableBlock& block : blocks) {
+      parts.push_back({block.id, block.first, block.end - block.first});
+    }
+    exported = &exports_->add(std::move(table), *first.provider, first.device, std::move(parts));
+  }
+  return finish(*exported, 0, exported->bytes, options, position);
 }
 
 bool Exporter::made(const Token& token) {
@@ -167,15 +249,67 @@ void Exporter::released(const std::byte* data) noexcept {
   }
 }
 
-LeasedMapping Exporter::claim(const Token& token, void* stream) {
+// Replaces the blocks of a mapping by others of the same memory that can only be read.
+void Exporter::map_for_reading(Mapping& mapping, const Token& token, const Provider& provider) {
+  const int device = mapping.as.device;
+  if (!mapping.table) {
+    mapping.block = map_for_reading(token.block, *mapping.block, provider, device);
+    return;
+  }
+  const std::span<const TableBlock> blocks = mapping.table->blocks();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    std::shared_ptr<Block>& block = mapping.blocks[i]->block;
+    block = map_for_reading(blocks[i].id, *block, provider, device);
+  }
+}
+
+// The memory once more, mapped for reading, as another process would map it. Without the lock.
+std::shared_ptr<Block> Exporter::map_for_reading(
+    uint64_t id, const Block& memory, const Provider& provider, int device) {
+  {
+    const std::lock_guard lock(mutex_);
+    const Export* const exported = exports_->find(id);
+    if (exported != nullptr) {
+      if (auto there = exported->for_reading.lock()) return there;
+    }
+  }
+
+  const ShareableHandle handle = memory.share();
+  Fd own(fcntl(handle.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!own) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "memory of this process");
+  std::shared_ptr<Block> mapped =
+      provider.memory(device)->import(std::move(own), handle.extent, Access::read_only);
+
+  const std::lock_guard lock(mutex_);
+  if (Export* const exported = exports_->find(id)) exported->for_reading = mapped;
+  return mapped;
+}
+
+std::optional<Exporter::Source> Exporter::shown_at(const void* pointer) {
+  const std::lock_guard lock(mutex_);
+  uint64_t offset = 0;
+  const Export* const exported =
+      exports_ ? exports_->shown_at(static_cast<const std::byte*>(pointer), &offset) : nullptr;
+  if (exported == nullptr || !exported->memory) return std::nullopt;
+  return Source{exported->memory, exported->provider, exported->device, offset, exported->adopted};
+}
+
+LeasedMapping Exporter::claim(const Token& token, Access access, void* stream) {
   LeasedMapping own{std::make_shared<Mapping>()};
+  const Provider* provider = nullptr;
   {
     DeferredWork after(mutex_);
     tend(after);
     try {
       const Export& exported = exports_->require_valid(token);
       own.mapping->block = exported.memory;
-      own.mapping->device = exported.device;
+      own.mapping->table = std::dynamic_pointer_cast<const BundleTable>(exported.memory);
+      for (const Export::Part& part : exported.parts) {
+        own.mapping->blocks.push_back(std::make_shared<Mapping>());
+        own.mapping->blocks.back()->block = exports_->find(part.block)->memory;
+      }
+      own.mapping->as = {exported.device, access};
+      provider = exported.provider;
       own.mapping->on_host = exported.on_host;
     } catch (const Error&) {
       ++statistics_.total.refused_imports;
@@ -187,8 +321,10 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
   }
 
   try {
-    wait_for_export(token, stream, own.mapping->device);
-  } catch (const Error&) {
+    const int device = own.mapping->as.device;
+    if (access == Access::read_only) map_for_reading(*own.mapping, token, *provider);
+    wait_for_export(token, stream, device);
+  } catch (const std::exception&) {
     release(own.lease, {});
     throw;
   }
@@ -287,14 +423,20 @@ std::string Exporter::holders_in_limbo() {
 // ---- withdrawing, and who would be waited for
 
 std::vector<Exporter::Awaited> Exporter::leases_on(const Lease& piece) const {
+  std::vector<Lease> ranges = exports_->bundles_with(piece);
+  ranges.push_back(piece);
   std::vector<Awaited> found;
-  for (const uint64_t lease : own_leases_.overlapping(piece)) {
-    found.push_back({0, lease});
-  }
-  for (const auto& [serial, importer] : importers_->all()) {
-    for (const uint64_t lease : importer->leases().overlapping(piece)) {
-      found.push_back({serial, lease});
+  const auto add = [&](uint64_t importer, const Leases& held) {
+    for (const Lease& range : ranges) {
+      for (const uint64_t lease : held.overlapping(range)) {
+        found.push_back({importer, lease});
+      }
     }
+  };
+
+  add(0, own_leases_);
+  for (const auto& [serial, importer] : importers_->all()) {
+    add(serial, importer->leases());
   }
   return found;
 }
@@ -320,39 +462,94 @@ symm_ipc_holders_t Exporter::holders(const std::byte* data, uint64_t offset, uin
 
 void Exporter::withdraw(
     const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms) {
-  const Deadline deadline = Deadline::after_ms(timeout_ms);
-  std::vector<Awaited> awaited;
   uint64_t id = 0;
   {
-    DeferredWork after(mutex_);
-    Export* exported = exports_ ? exports_->find(data) : nullptr;
+    const std::lock_guard lock(mutex_);
+    const Export* const exported = exports_ ? exports_->find(data) : nullptr;
     if (exported == nullptr) return;
     id = exported->id;
-    exports_->withdraw(*exported, offset, bytes);
+  }
+  withdraw(id, offset, bytes, timeout_ms);
+}
+
+void Exporter::withdraw(const Token& token, uint64_t timeout_ms) {
+  withdraw(token.block, token.offset, token.bytes, timeout_ms);
+}
+
+void Exporter::end(const Token& token) noexcept {
+  try {
+    DeferredWork after(mutex_);
+    Export* const exported = exports_->find(token.block);
+    if (exported == nullptr || exported->released) return;
+    exports_->withdraw(*exported, token.offset, token.bytes);
+    tend(after);
+  } catch (const std::exception& error) {
+    log::write(log::Level::error, "end of a token: %s", error.what());
+  }
+}
+
+bool Exporter::is_held(const Token& token) {
+  DeferredWork after(mutex_);
+  tend(after);
+  return exports_->find(token.block) != nullptr &&
+         !leases_on({token.block, token.offset, token.bytes}).empty();
+}
+
+void Exporter::require_valid(const Token& token) {
+  const std::lock_guard lock(mutex_);
+  if (!exports_) throw Error(Status::invalid_argument, "token: it is of another exporter");
+  exports_->require_valid(token);
+}
+
+std::string Exporter::directory() {
+  const std::lock_guard lock(mutex_);
+  if (!exports_) open();
+  listener_->start();
+  return listener_->directory();
+}
+
+// Nothing is left to be ended of a block that was released before its leases are over.
+void Exporter::withdraw(uint64_t id, uint64_t offset, uint64_t bytes, uint64_t timeout_ms) {
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  std::vector<Awaited> awaited;
+  std::vector<uint64_t> memory{id};
+  {
+    DeferredWork after(mutex_);
+    Export* exported = exports_->find(id);
+    if (exported == nullptr) return;
+    for (const Export::Part& part : exported->parts) {
+      memory.push_back(part.block);
+    }
+    if (!exported->released) exports_->withdraw(*exported, offset, bytes);
     SYMM_POINT("ipc.withdraw");
     ++waiters_;
     importers_->want_to_hear(true);
-    tend(after);
+    // The leases are looked for before a table that has ended, and that nobody holds, is forgotten.
+    importers_->drain();
     awaited = leases_on({id, offset, bytes});
     // The library is not told when an adopted allocation is released, so this call
     // counts as its release.
     if (exported->adopted && bytes == exported->bytes) exports_->release(*exported);
+    tend(after);
   }
 
   const bool all_over = await_end(awaited, deadline);
   DeferredWork after(mutex_);
   if (--waiters_ == 0) importers_->want_to_hear(false);
-  const Export* exported = exports_->find(id);
-  const bool quarantined = exported != nullptr && exported->quarantined;
+  const bool quarantined = std::any_of(memory.begin(), memory.end(), [this](uint64_t each) {
+    const Export* const exported = exports_->find(each);
+    return exported != nullptr && exported->quarantined;
+  });
   settle(after);
 
   if (!all_over) {
     const ImporterConnection* holder = importers_->find(awaited.front().importer);
     const std::string name = holder == nullptr ? "this process" : holder->name();
-    throw Error(Status::timeout,
+    throw Error({Status::timeout, -1,
+        holder == nullptr ? getpid() : holder->connection().peer().pid,
         format(
             "withdraw: %zu leases on this memory are not over after %lu ms, one of them held by %s",
-            awaited.size(), timeout_ms == Deadline::kNow ? 0 : timeout_ms, name.c_str()));
+            awaited.size(), timeout_ms == Deadline::kNow ? 0 : timeout_ms, name.c_str())});
   }
 
   if (quarantined) {

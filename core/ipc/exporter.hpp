@@ -19,6 +19,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/futex.hpp"
 #include "core/base/log.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/export.hpp"
 #include "core/ipc/exporter_listener.hpp"
 #include "core/ipc/importer_connections.hpp"
@@ -47,15 +48,28 @@ class Exporter {
   };
   Token make_token(
       const Source& source, uint64_t bytes, const ExportOptions& options, void* stream);
+  // A token for pieces in several blocks of one device; BundlePiece::block counts in `sources`.
+  Token make_bundle(std::span<const Source> sources, std::span<const BundlePiece> pieces,
+      const ExportOptions& options, void* stream);
   bool made(const Token& token);  // by this process
   // The buffer at `data` was released by its owner.
   void released(const std::byte* data) noexcept;
   // End the tokens of a piece and wait for its leases. Nothing if the block was never exported.
   void withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms);
+  // The same of what a token of this process names. end() does not wait.
+  void withdraw(const Token& token, uint64_t timeout_ms);
+  void end(const Token& token) noexcept;
+  bool is_held(const Token& token);
+  // Throws what an importer would be told of the token.
+  void require_valid(const Token& token);
+  // The directory of the socket; it is there.
+  std::string directory();
   symm_ipc_holders_t holders(const std::byte* data, uint64_t offset, uint64_t bytes);
 
   // An import in this very process.
-  LeasedMapping claim(const Token& token, void* stream);
+  LeasedMapping claim(const Token& token, Access access, void* stream);
+  // The memory that a mapping for reading in this process shows at an address.
+  std::optional<Source> shown_at(const void* pointer);
   // Orders work issued on `stream` from now on after the work that preceded an export of this
   // process.
   void wait_for_export(const Token& token, void* stream, int device);
@@ -85,6 +99,12 @@ class Exporter {
   };
 
   void open();
+  void require_room_for_token(size_t capacity);
+  Export& enter(const Source& source, bool with_slot);
+  Token finish(Export& exported, uint64_t offset, uint64_t bytes, const ExportOptions& options,
+      Position position);
+  std::vector<TableBlock> enter_all(std::span<const Source> sources, size_t capacity);
+  void withdraw(uint64_t id, uint64_t offset, uint64_t bytes, uint64_t timeout_ms);
   void on_time() noexcept;
   StreamWords* stream_words(const Provider& provider);  // null where there are no streams
   // Null before the first export of memory that streams use.
@@ -92,6 +112,9 @@ class Exporter {
   template <class Work>
   void turn(const Work& work) noexcept;  // on the monitor's thread
   void let_in() noexcept;
+  void map_for_reading(Mapping& mapping, const Token& token, const Provider& provider);
+  std::shared_ptr<Block> map_for_reading(
+      uint64_t id, const Block& memory, const Provider& provider, int device);
   bool await_end(std::vector<Awaited>& awaited, Deadline deadline);
 
   // The functions below are called with the lock held.

@@ -4,12 +4,14 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -30,6 +32,7 @@
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
@@ -171,9 +174,9 @@ void ExporterConnection::write_or_defer(const LeaseRing::Event& event) {
   nudge(ring_.exporter_waits());
 }
 
-LeasedMapping ExporterConnection::claim(const Token& token, int device) {
+LeasedMapping ExporterConnection::claim(const Token& token, MappedAs as) {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Mapping> mapping = mappings_.find(token, device);
+  const std::shared_ptr<Mapping> mapping = mappings_.find(token, as);
   if (!alive() || !mapping || !mapping->block || mapping->retired) return {};
   if (token.slot == kNoSlot || token.slot != mapping->origin.slot ||
       !same_secret(token.secret, mapping->origin.secret) ||
@@ -214,7 +217,7 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
   return {};
 }
 
-bool ExporterConnection::release(
+Mappings::Garbage ExporterConnection::release(
     const LeasedMapping& leased, const Token& token, Position position) noexcept {
   Mappings::Garbage garbage;
   const std::lock_guard lock(mutex_);
@@ -233,76 +236,89 @@ bool ExporterConnection::release(
     // The lease ends with this process.
   }
 
-  return !garbage.empty();
+  return garbage;
 }
 
 // ---- asking
 
-// Long, since a failure at any step gives back what the steps before it took.
+// A number for the lease that is asked for, and the place for the answer. The lock is held.
+std::shared_ptr<ExporterConnection::Reply> ExporterConnection::expect(
+    Packet& request, LeasedMapping& leased) {
+  auto reply = std::make_shared<Reply>();
+  ++last_lease_;
+  request.lease = last_lease_;
+  reply->lease = last_lease_;
+  leased.lease = last_lease_;
+  awaited_ = reply;
+  return reply;
+}
+
+// Sends the request, and waits for the grant. `may_be_granted` says, if this throws, whether the
+// exporter may have granted it all the same.
+void ExporterConnection::ask(const Packet& request, const std::shared_ptr<Reply>& reply,
+    Deadline deadline, bool& may_be_granted) {
+  may_be_granted = false;
+  const fdpass::Sent sent = connection_.send(encode(request), {}, deadline);
+  if (sent == fdpass::Sent::closed) {
+    lost("is gone");  // the next attempt makes a new connection
+    throw error_of(pid_, Status::peer_failed, "is gone");
+  }
+  if (sent != fdpass::Sent::done) {
+    throw error_of(pid_, Status::timeout, "does not read what it is sent");
+  }
+
+  may_be_granted = true;
+  SYMM_POINT("ipc.requested");
+  if (!await_change(reply->done, deadline,
+          [&] { return reply->done.load(std::memory_order_acquire) != 0; })) {
+    const auto stat = process::stat_of(pid_);
+    throw error_of(pid_, Status::timeout,
+        stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");
+  }
+
+  if (!reply->fault.empty()) throw error_of(pid_, Status::peer_failed, reply->fault);
+  const Packet& answer = reply->packet;
+  if (answer.type == PacketType::refusal) {
+    may_be_granted = false;
+    throw Error(answer.failure);
+  }
+  const Token& token = request.token;
+  if (token.bytes > answer.extent.bytes || token.offset > answer.extent.bytes - token.bytes) {
+    throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");
+  }
+  if (reply->is_short || (request.wants_memory && request.from == 0 && !reply->fd)) {
+    throw Error(Status::system,
+        "the memory's descriptor could not be received: Too many open files (EMFILE)? Try "
+        "ulimit -n 4096");
+  }
+}
+
+// A failure at any step gives back what the steps before it took.
 LeasedMapping ExporterConnection::request(
-    const Token& token, int device, const Provider& provider, Deadline deadline) {
+    const Token& token, MappedAs as, const Provider& provider, Deadline deadline) {
   Mappings::Garbage garbage;
   LeasedMapping leased;
-  const auto reply = std::make_shared<Reply>();
+  std::shared_ptr<Reply> reply;
   Packet request{.type = PacketType::request, .token = token};
   {
     const std::lock_guard lock(mutex_);
-    leased.mapping = mappings_.place(token, device);
+    leased.mapping = mappings_.place(token, as);
     request.wants_memory = leased.mapping->block == nullptr;
-    ++last_lease_;
-    request.lease = last_lease_;
-    reply->lease = last_lease_;
-    leased.lease = last_lease_;
-    awaited_ = reply;
+    reply = expect(request, leased);
   }
 
   bool may_be_granted = false;
   try {
-    const fdpass::Sent sent = connection_.send(encode(request), {}, deadline);
-    if (sent == fdpass::Sent::closed) {
-      lost("is gone");  // the next attempt makes a new connection
-      throw error_of(pid_, Status::peer_failed, "is gone");
+    ask(request, reply, deadline, may_be_granted);
+    if (!request.wants_memory) {
+      const std::lock_guard lock(mutex_);
+      awaited_.reset();
+      mappings_.add_piece(*leased.mapping, token);
+    } else if (token.is_bundle) {
+      take_bundle(leased, token, provider, *reply, deadline);
+    } else {
+      take(leased, token, provider, *reply);
     }
-    if (sent != fdpass::Sent::done) {
-      throw error_of(pid_, Status::timeout, "does not read what it is sent");
-    }
-
-    may_be_granted = true;
-    SYMM_POINT("ipc.requested");
-    if (!await_change(reply->done, deadline,
-            [&] { return reply->done.load(std::memory_order_acquire) != 0; })) {
-      const auto stat = process::stat_of(pid_);
-      throw error_of(pid_, Status::timeout,
-          stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");
-    }
-
-    if (!reply->fault.empty()) throw error_of(pid_, Status::peer_failed, reply->fault);
-    const Packet& answer = reply->packet;
-    if (answer.type == PacketType::refusal) {
-      may_be_granted = false;
-      throw Error(answer.failure);
-    }
-    if (token.bytes > answer.extent.bytes || token.offset > answer.extent.bytes - token.bytes) {
-      throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");
-    }
-
-    std::shared_ptr<Block> block;
-    if (request.wants_memory) {
-      if (!reply->fd) {
-        throw Error(Status::system,
-            "the memory's descriptor could not be received: Too many open files (EMFILE)? Try "
-            "ulimit -n 4096");
-      }
-      block = provider.memory(device)->import(std::move(reply->fd), answer.extent);
-    }
-
-    const std::lock_guard lock(mutex_);
-    awaited_.reset();
-    if (block) {
-      leased.mapping->block = std::move(block);
-      leased.mapping->on_host = answer.extent.on_host != 0;
-    }
-    mappings_.add_piece(*leased.mapping, token);
     return leased;
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -314,6 +330,102 @@ LeasedMapping ExporterConnection::request(
     mappings_.forget(*leased.mapping, garbage);
     throw;
   }
+}
+
+void ExporterConnection::take(
+    LeasedMapping& leased, const Token& token, const Provider& provider, Reply& reply) {
+  const MappedAs as = leased.mapping->as;
+  const BlockExtent& extent = reply.packet.extent;
+  std::shared_ptr<Block> block =
+      provider.memory(as.device)->import(std::move(reply.fd), extent, as.access);
+
+  const std::lock_guard lock(mutex_);
+  awaited_.reset();
+  leased.mapping->block = std::move(block);
+  leased.mapping->on_host = extent.on_host != 0;
+  mappings_.add_piece(*leased.mapping, token);
+}
+
+// ---- bundles
+
+void ExporterConnection::take_more(Arrived& arrived, Reply& reply) const {
+  if (!arrived.table) arrived.table = BundleTable::import(std::move(reply.fd));
+  std::move(reply.parts.begin(), reply.parts.end(), std::back_inserter(arrived.blocks));
+  const size_t all = arrived.table->blocks().size();
+  if (reply.parts.empty() || arrived.blocks.size() != reply.packet.block ||
+      arrived.blocks.size() > all) {
+    throw error_of(pid_, Status::peer_failed, "sent other blocks of a bundle than it says");
+  }
+}
+
+// The blocks of the bundle, null where this process has mapped one already.
+std::vector<std::shared_ptr<Block>> ExporterConnection::map_missing(
+    Arrived& arrived, MappedAs as, const Provider& provider) {
+  const std::span<const TableBlock> blocks = arrived.table->blocks();
+  std::vector<std::shared_ptr<Block>> mapped(blocks.size());
+  std::vector<bool> is_there(blocks.size());
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      Token named;
+      named.block = blocks[i].id;
+      const std::shared_ptr<Mapping> known = mappings_.find(named, as);
+      is_there[i] = known && known->block && !known->retired;
+      if (is_there[i]) mapped[i] = known->block;  // so that it stays until the bundle uses it
+    }
+  }
+
+  const std::shared_ptr<ShareableMemory> memory = provider.memory(as.device);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (is_there[i]) continue;
+    const BlockExtent extent{blocks[i].bytes, blocks[i].mapped, 0, blocks[i].on_host};
+    mapped[i] = memory->import(std::move(arrived.blocks[i]), extent, as.access);
+    SYMM_POINT("ipc.mapped");
+  }
+  return mapped;
+}
+
+// The grant has the table and the first blocks. The others are asked for, with leases that end as
+// soon as they have come.
+void ExporterConnection::take_bundle(LeasedMapping& leased, const Token& token,
+    const Provider& provider, Reply& reply, Deadline deadline) {
+  Arrived arrived;
+  take_more(arrived, reply);
+  while (arrived.blocks.size() < arrived.table->blocks().size()) {
+    LeasedMapping more;
+    std::shared_ptr<Reply> next;
+    Packet request{.type = PacketType::request, .token = token};
+    request.wants_memory = true;
+    request.from = arrived.blocks.size();
+    {
+      const std::lock_guard lock(mutex_);
+      next = expect(request, more);
+    }
+
+    bool may_be_granted = false;
+    const auto end_lease = [&] {
+      const std::lock_guard lock(mutex_);
+      awaited_.reset();
+      if (may_be_granted && alive()) {
+        write_or_defer({.kind = LeaseRing::Kind::cancel, .lease = more.lease});
+      }
+    };
+    try {
+      ask(request, next, deadline, may_be_granted);
+    } catch (...) {
+      end_lease();
+      throw;
+    }
+    end_lease();
+    take_more(arrived, *next);
+  }
+
+  std::vector<std::shared_ptr<Block>> blocks = map_missing(arrived, leased.mapping->as, provider);
+  Mappings::Garbage garbage;
+  const std::lock_guard lock(mutex_);
+  awaited_.reset();
+  mappings_.complete(*leased.mapping, std::move(arrived.table), std::move(blocks), garbage);
+  mappings_.add_piece(*leased.mapping, token);
 }
 
 // ---- what the exporter says, on the monitor's thread
@@ -339,6 +451,13 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
   }
 
   if (!awaited_ || awaited_->lease != packet.lease) return;  // the thread that asked has given up
+  awaited_->is_short = awaited_->is_short || fds.size() != packet.descriptors;
+  if (packet.type == PacketType::part) {
+    with_reserve([&] { awaited_->parts.reserve(awaited_->parts.size() + fds.size()); });
+    std::move(fds.begin(), fds.end(), std::back_inserter(awaited_->parts));
+    return;
+  }
+
   awaited_->packet = std::move(packet);
   if (!fds.empty()) awaited_->fd = std::move(fds.front());
   tell_change(awaited_->done);

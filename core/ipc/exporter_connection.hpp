@@ -17,6 +17,7 @@
 #include "core/base/fd.hpp"
 #include "core/base/futex.hpp"
 #include "core/base/peer_fd.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
@@ -38,15 +39,16 @@ class ExporterConnection final : public Receiver {
       std::shared_ptr<host::Segment> ring, std::shared_ptr<host::Segment> board);
 
   // A lease taken without asking: none if the exporter must be asked.
-  LeasedMapping claim(const Token& token, int device);
+  LeasedMapping claim(const Token& token, MappedAs as);
   // Ask the exporter. One thread at a time.
   LeasedMapping request(
-      const Token& token, int device, const Provider& provider, Deadline deadline);
+      const Token& token, MappedAs as, const Provider& provider, Deadline deadline);
   // Has the stream wait for the exporter's stream.
   void wait_for_exporter(const Token& token, const Provider& provider, void* stream, int device);
   Position mark(const Provider& provider, void* stream, int device);
-  // True if the block is not mapped any more.
-  bool release(const LeasedMapping& leased, const Token& token, Position position) noexcept;
+  // Returns the blocks that are not needed any more.
+  Mappings::Garbage release(
+      const LeasedMapping& leased, const Token& token, Position position) noexcept;
 
   bool alive() const noexcept { return alive_.load(std::memory_order_acquire); }
   // The mapping of the import that has all of these bytes, and a token for them; null
@@ -62,9 +64,25 @@ class ExporterConnection final : public Receiver {
     Word done{0};
     Packet packet;
     Fd fd;
+    std::vector<Fd> parts;  // descriptors of blocks of a bundle
+    bool is_short = false;  // of descriptors that could not be received
     std::string fault;
   };
+  // What has come of a bundle so far.
+  struct Arrived {
+    std::shared_ptr<BundleTable> table;
+    std::vector<Fd> blocks;
+  };
 
+  std::shared_ptr<Reply> expect(Packet& request, LeasedMapping& leased);
+  void ask(const Packet& request, const std::shared_ptr<Reply>& reply, Deadline deadline,
+      bool& may_be_granted);
+  void take(LeasedMapping& leased, const Token& token, const Provider& provider, Reply& reply);
+  void take_bundle(LeasedMapping& leased, const Token& token, const Provider& provider,
+      Reply& reply, Deadline deadline);
+  void take_more(Arrived& arrived, Reply& reply) const;
+  std::vector<std::shared_ptr<Block>> map_missing(
+      Arrived& arrived, MappedAs as, const Provider& provider);
   const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override;
   void on_end(End end, const std::string& why) override;
   void on_death(const std::string&) override;

@@ -22,10 +22,6 @@
 #include "core/socket/monitor.hpp"
 
 namespace symm::ipc {
-namespace {
-constexpr int kMostAccepted = 4;      // in one turn: others want the exporter's lock, too
-constexpr uint64_t kDeafForMs = 100;  // when there was no descriptor even to refuse somebody
-
 std::string directory_for_sockets() {
   const std::string chosen = environment("SYMM_IPC_DIRECTORY");
   if (chosen.empty()) return default_parent();
@@ -36,6 +32,9 @@ std::string directory_for_sockets() {
   return chosen;
 }
 
+namespace {
+constexpr int kMostAccepted = 4;      // in one turn: others want the exporter's lock, too
+constexpr uint64_t kDeafForMs = 100;  // when there was no descriptor even to refuse somebody
 }  // namespace
 
 ExporterListener::ExporterListener(

@@ -18,6 +18,10 @@
 #include "core/socket/socket.hpp"
 
 namespace symm::ipc {
+// The directory in which exporters have theirs. Throws Error(invalid_argument) for a variable that
+// names no absolute path.
+std::string directory_for_sockets();
+
 class ExporterListener final : public Watched,
                                public std::enable_shared_from_this<ExporterListener> {
  public:

@@ -10,6 +10,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
 #include "core/ipc/mapping.hpp"
@@ -30,9 +31,15 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   HeldLease(HeldLease&&) = delete;
 
   std::byte* data() const noexcept {
-    return is_empty() ? nullptr : leased_.mapping->block->data() + token_.offset;
+    const bool is_piece = !is_empty() && !leased_.mapping->table;
+    return is_piece ? leased_.mapping->block->data() + token_.offset : nullptr;
   }
-  uint64_t bytes() const noexcept { return token_.bytes; }
+  uint64_t bytes() const noexcept {
+    return leased_.mapping->table ? leased_.mapping->table->piece_bytes() : token_.bytes;
+  }
+  // Throws Error(invalid_argument) if this is no bundle.
+  const BundleTable& bundle() const;
+  symm_ipc_piece_t piece(size_t index) const;
   symm_ipc_info_t info() const noexcept;
 
   // Orders work issued on `stream` from now on after the work that the exporter had issued before

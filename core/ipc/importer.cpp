@@ -73,20 +73,20 @@ std::shared_ptr<HeldLease> Importer::import(
     const Token& token, const ImportOptions& options, void* stream) {
   require_same_machine(token);
   const Provider& provider = ipc_provider(static_cast<BackendKind>(token.backend));
-  const int device = provider.device_for(token.gpu, options.device);
+  const MappedAs as{provider.device_for(token.gpu, options.device), options.access};
 
   // This may fail, so it comes before there is a lease that could be forgotten.
   auto held = std::make_shared<HeldLease>(token, exporter_);
   if (token.bytes == 0) {
     LeasedMapping nothing{std::make_shared<Mapping>()};
-    nothing.mapping->device = device;
+    nothing.mapping->as = as;
     held->hold(std::move(nothing));
     return held;
   }
 
-  provider.check_stream(stream, device);
+  provider.check_stream(stream, as.device);
   if (exporter_.made(token)) {
-    held->hold(exporter_.claim(token, stream));
+    held->hold(exporter_.claim(token, options.access, stream));
     return held;
   }
 
@@ -98,14 +98,14 @@ std::shared_ptr<HeldLease> Importer::import(
   }
 
   LeasedMapping leased;
-  if (connection) leased = connection->claim(token, device);
+  if (connection) leased = connection->claim(token, as);
   if (leased.lease == 0) {
     const Deadline deadline = Deadline::after_ms(options.timeout_ms);
     const TimedLock asking(peer->asking, options.timeout_ms, "import");
     const auto ask = [&] {
       try {
         connection = reconnect(*peer, token, options, deadline);
-        leased = connection->request(token, device, provider, deadline);
+        leased = connection->request(token, as, provider, deadline);
       } catch (const Error& error) {
         if (!is_crowded(error.failure()) || deadline.expired()) throw;
       }
@@ -115,7 +115,7 @@ std::shared_ptr<HeldLease> Importer::import(
   }
 
   held->hold(std::move(leased), connection);
-  connection->wait_for_exporter(token, provider, stream, device);
+  connection->wait_for_exporter(token, provider, stream, as.device);
   return held;
 }
 

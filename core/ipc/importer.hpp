@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/timed_mutex.hpp"
@@ -23,6 +24,7 @@ struct ImportOptions {
   uint64_t timeout_ms = 0;
   std::string directory;  // "": as the token says
   int device = -1;        // device of the memory
+  Access access = Access::read_write;
 };
 
 class Importer {

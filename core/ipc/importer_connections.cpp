@@ -110,16 +110,9 @@ void ImporterConnection::serve(const Packet& request) {
 
   const Token& token = request.token;
   Packet reply{.type = PacketType::grant, .lease = request.lease};
-  int fd = -1;
+  std::vector<int> fds;  // of the block, or of blocks of the bundle
   try {
-    const Export& exported = exports_.require_valid(token);
-    reply.extent = {exported.bytes, exported.mapped_bytes, 0, exported.on_host ? 1U : 0U};
-    if (request.wants_memory) {
-      const ShareableHandle handle = exported.memory->share();
-      fd = handle.fd;
-      reply.extent.fabric = handle.extent.fabric;
-    }
-    reply.descriptors = fd >= 0 ? 1 : 0;
+    reply = grant_of(request, fds);
   } catch (const std::exception&) {
     ++statistics_.total.refused_imports;
     reply = with_reserve([&] { return refusal_of(request.lease); });
@@ -128,7 +121,14 @@ void ImporterConnection::serve(const Packet& request) {
   // The lease is noted before the importer gets the grant, so that there is no grant
   // without a lease.
   if (reply.type == PacketType::grant) {
-    if (fd >= 0) with_reserve([&] { mapped_.insert(token.block); });
+    if (request.wants_memory) {
+      with_reserve([&] {
+        mapped_.insert(token.block);
+        for (const Export::Part& part : exports_.find(token.block)->parts) {
+          mapped_.insert(part.block);
+        }
+      });
+    }
     with_reserve([&] {
       leases_.grant(
           exports_, request.lease, {token.block, token.offset, token.bytes}, token.number);
@@ -136,7 +136,12 @@ void ImporterConnection::serve(const Packet& request) {
     ++statistics_.total.granted_leases;
   }
 
-  fdpass::Sent sent = send(reply, {&fd, reply.descriptors});
+  fdpass::Sent sent = fdpass::Sent::done;
+  if (reply.type == PacketType::grant && token.is_bundle && request.wants_memory) {
+    sent = send_blocks(request, fds, reply.block);
+    fds.resize(reply.descriptors);  // that of the table is the first
+  }
+  if (sent == fdpass::Sent::done) sent = send(reply, {fds.data(), reply.descriptors});
   if (sent == fdpass::Sent::crowded && reply.type == PacketType::grant) {  // it asks again
     leases_.release(exports_, request.lease, {}, ring_.words());
     --statistics_.total.granted_leases;
@@ -148,6 +153,55 @@ void ImporterConnection::serve(const Packet& request) {
   if (sent != fdpass::Sent::done) {
     throw Error(Status::peer_failed, "it does not read what it is sent");
   }
+}
+
+// The grant, and the descriptors that go with it: that of the table or of the block, if it is
+// wanted, and behind it those of the bundle's blocks. Throws what the importer shall be told.
+Packet ImporterConnection::grant_of(const Packet& request, std::vector<int>& fds) {
+  const Export& exported = exports_.require_valid(request.token);
+  Packet grant{.type = PacketType::grant, .lease = request.lease};
+  grant.extent = {exported.bytes, exported.mapped_bytes, 0, exported.on_host ? 1U : 0U};
+  if (!request.wants_memory) return grant;
+  if (request.from != 0 && request.from >= exported.parts.size()) {
+    throw Error(Status::peer_failed, "it asked for blocks that the bundle does not have");
+  }
+
+  const ShareableHandle handle = exported.memory->share();
+  grant.extent.fabric = handle.extent.fabric;
+  if (request.from == 0 && handle.fd >= 0) fds.push_back(handle.fd);
+  grant.descriptors = static_cast<uint32_t>(fds.size());
+  const size_t end = std::min(exported.parts.size(), request.from + kBlocksAtOnce);
+  for (size_t i = request.from; i < end; ++i) {
+    const Export* const block = exports_.find(exported.parts[i].block);
+    if (block == nullptr || !block->memory) {
+      throw Error(Status::invalid_handle, "token: the memory was released by its owner");
+    }
+    fds.push_back(block->memory->share().fd);
+  }
+  return grant;
+}
+
+// Sends the descriptors of the bundle's blocks, behind that of the table in `fds`. `sent` becomes
+// the number of those that this importer has got, also by earlier requests. If the kernel takes
+// only some of them now, that is no failure: the importer asks for the others.
+fdpass::Sent ImporterConnection::send_blocks(
+    const Packet& request, std::span<const int> fds, uint64_t& sent) {
+  sent = request.from;
+  if (request.from == 0) fds = fds.subspan(1);
+  while (!fds.empty()) {
+    const size_t count = std::min(fds.size(), fdpass::kMaxFds);
+    const fdpass::Sent result = send({.type = PacketType::part,
+                                         .descriptors = static_cast<uint32_t>(count),
+                                         .lease = request.lease,
+                                         .block = sent},
+        fds.first(count));
+    if (result != fdpass::Sent::done) {
+      return result == fdpass::Sent::crowded && sent != request.from ? fdpass::Sent::done : result;
+    }
+    sent += count;
+    fds = fds.subspan(count);
+  }
+  return fdpass::Sent::done;
 }
 
 // ---- what the importer writes into its lease ring

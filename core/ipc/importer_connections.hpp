@@ -68,6 +68,8 @@ class ImporterConnection final : public Receiver {
   void on_end(End end, const std::string& why) override;
   void on_death(const std::string&) override {}
   void serve(const Packet& request);
+  Packet grant_of(const Packet& request, std::vector<int>& fds);
+  fdpass::Sent send_blocks(const Packet& request, std::span<const int> fds, uint64_t& sent);
   void apply(const LeaseRing::Event& event);
   // Sends what can be sent now. Throws Error.
   fdpass::Sent send(const Packet& packet, std::span<const int> fds);

@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,10 +24,13 @@
 #include "core/base/error.hpp"
 #include "core/base/layouts.hpp"
 #include "core/base/per_process.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/importer.hpp"
+#include "core/ipc/publication.hpp"
 #include "core/ipc/token.hpp"
+#include "kernels/compare.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
@@ -33,6 +38,7 @@ namespace {
 struct Service {
   Exporter exporter;
   Importer importer{exporter};
+  Publications publications{exporter};
   std::atomic<uint64_t> collections{0};
   std::atomic<uint64_t> dropped_mappings{0};
   const int64_t pid = getpid();
@@ -111,13 +117,23 @@ std::optional<Place> imported_at(const void* pointer, uint64_t bytes) {
   const auto mapping = service->importer.containing(pointer, bytes, token, exporter_alive);
   if (!mapping) return std::nullopt;
   const Provider& provider = ipc_provider(static_cast<BackendKind>(token.backend));
-  Place place{{mapping->block, &provider, mapping->device, token.offset}, std::nullopt};
+  Place place{{mapping->block, &provider, mapping->as.device, token.offset}, std::nullopt};
   if (exporter_alive) place.token = std::move(token);
   return place;
 }
 
+// Memory of this process at an address at which it has imported the memory for reading.
+std::optional<Exporter::Source> shown_at(const void* pointer, uint64_t bytes) {
+  Service* service = Services::existing();
+  if (service == nullptr) return std::nullopt;
+  std::optional<Exporter::Source> source = service->exporter.shown_at(pointer);
+  if (source) require_range(source->offset, bytes, source->block->size());
+  return source;
+}
+
 std::optional<Place> place_of(const void* pointer, uint64_t bytes) {
   if (auto source = buffer_at(pointer, bytes)) return Place{std::move(*source), std::nullopt};
+  if (auto source = shown_at(pointer, bytes)) return Place{std::move(*source), std::nullopt};
   if (auto place = imported_at(pointer, bytes)) return place;
   if (pointer == nullptr) return std::nullopt;
   if (auto source = adopted_at(pointer, bytes)) return Place{std::move(*source), std::nullopt};
@@ -156,6 +172,96 @@ Token token_of_nothing(const void* pointer) {
   return token;
 }
 
+// What the environment says of holds, where the caller says nothing.
+void settle_hold(ExportOptions& options) {
+  if (options.hold_ms == 0 && !options.no_hold && *environment("SYMM_IPC_HOLD_MS") != '\0') {
+    options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
+  }
+
+  if (options.hold_imports != 0 && options.hold_ms == 0) {
+    throw Error(
+        Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
+  }
+}
+
+// The blocks of the pieces of a bundle, each found once.
+class BundleSources {
+ public:
+  // The piece as the table has it. Throws Error(invalid_argument) with words that begin as those
+  // for a piece of its own do.
+  BundlePiece place(const symm_ipc_piece_t& piece) {
+    BundlePiece placed{kNoBlock, 0, piece.bytes, piece.name, piece.about, piece.about_bytes};
+    if (piece.bytes == 0) return placed;
+
+    const uintptr_t address = number(piece.pointer);
+    auto at = by_address_.upper_bound(address);
+    if (at == by_address_.begin() || !is_in(*std::prev(at), address)) {
+      at = std::next(add(piece.pointer, piece.bytes));
+    }
+    const auto& [start, index] = *std::prev(at);
+    placed.block = index;
+    placed.offset = address - start;
+    require_range(placed.offset, piece.bytes, sources_[index].block->size());
+    return placed;
+  }
+  const std::vector<Exporter::Source>& all() const noexcept { return sources_; }
+
+ private:
+  using ByAddress = std::map<uintptr_t, uint32_t>;
+
+  bool is_in(const ByAddress::value_type& entry, uintptr_t address) const {
+    return address - entry.first < sources_[entry.second].block->size();
+  }
+
+  ByAddress::iterator add(const void* pointer, uint64_t bytes) {
+    Place place = require_place(pointer, bytes);
+    if (place.token) {
+      throw Error(Status::invalid_argument,
+          format("pointer: the memory is that of process %ld, which alone can make a bundle of it",
+              place.token->pid));
+    }
+    Exporter::Source& source = place.source;
+    if (!sources_.empty() &&
+        (source.provider != sources_[0].provider || source.device != sources_[0].device)) {
+      throw Error(Status::invalid_argument,
+          "pointer: the memory is that of another device than that of the pieces before it");
+    }
+
+    const uintptr_t start = number(source.block->data());
+    source.offset = 0;
+    sources_.push_back(std::move(source));
+    return by_address_.emplace(start, static_cast<uint32_t>(sources_.size() - 1)).first;
+  }
+
+  std::vector<Exporter::Source> sources_;
+  ByAddress by_address_;
+};
+
+// Refuses texts of a piece that a table cannot have.
+void require_texts(const symm_ipc_piece_t& piece) {
+  if (piece.name != nullptr) require_name(piece.name, "name");
+  if (piece.about_bytes > kLongestAbout) {
+    throw Error(Status::invalid_argument,
+        format("about_bytes: %lu is more than %zu", piece.about_bytes, kLongestAbout));
+  }
+  if (piece.about == nullptr && piece.about_bytes != 0) {
+    throw Error(Status::invalid_argument,
+        format("about: is NULL, and about_bytes is %lu", piece.about_bytes));
+  }
+}
+
+// Does something with a piece, and names it in the message if that fails.
+template <class Work>
+void naming_piece(size_t index, const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    Failure failure = error.failure();
+    failure.message = format("pieces[%zu].%s", index, failure.message.c_str());
+    throw Error(std::move(failure));
+  }
+}
+
 // Only the process that made them leaves; a forked child of it has none.
 [[gnu::destructor]] void leave_at_exit() {
   Service* service = Services::existing();
@@ -179,20 +285,16 @@ void buffer_gone(Block& block) noexcept {
     const std::lock_guard lock(buffers->mutex);
     buffers->by_address.erase(number(block.data()));
   }
-  if (Service* service = Services::existing()) service->exporter.released(block.start());
+  if (Service* service = Services::existing()) {
+    service->exporter.released(block.start());
+    service->publications.drop_ended();
+  }
 }
 
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
   const bool is_hold_asked_for = options.hold_ms != 0;
-  if (!is_hold_asked_for && !options.no_hold && *environment("SYMM_IPC_HOLD_MS") != '\0') {
-    options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
-  }
-
-  if (options.hold_imports != 0 && options.hold_ms == 0) {
-    throw Error(
-        Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
-  }
+  settle_hold(options);
 
   const auto fitting = [&](const Token& token) {
     std::vector<std::byte> encoded = encode(token);
@@ -219,16 +321,46 @@ std::vector<std::byte> export_memory(
   return fitting(*token);
 }
 
-// Imports by a token, which may come from anywhere: it is decoded, and refused if it is
-// invalid, before any process is asked.
-std::shared_ptr<HeldLease> import_memory(
-    std::span<const std::byte> bytes, ImportOptions options, void* stream) {
+std::vector<std::byte> export_bundle(
+    std::span<const symm_ipc_piece_t> pieces, ExportOptions options, void* stream) {
+  settle_hold(options);
+  // The service is there before the memory is found, so that the release of what was found sees it.
+  Service& service = Services::current();
+  BundleSources sources;
+  std::vector<BundlePiece> placed;
+  placed.reserve(pieces.size());
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    naming_piece(i, [&] {
+      require_texts(pieces[i]);
+      placed.push_back(sources.place(pieces[i]));
+    });
+  }
+
+  if (sources.all().empty()) {
+    throw Error(Status::invalid_argument, "pieces: none of them has any bytes");
+  }
+  const Exporter::Source& first = sources.all().front();
+  first.provider->check_stream(stream, first.device);
+  return encode(service.exporter.make_bundle(sources.all(), placed, options, stream));
+}
+
+namespace {
+// The token of these bytes, which may come from anywhere. Throws Error if they are none.
+Token require_token(std::span<const std::byte> bytes) {
   Token token;
   const TokenFault fault = decode(bytes, token);
   if (fault.status == Status::unsupported) {
     throw Error(fault.status, "token: " + both_stamps(layouts::token, fault.stamp, "its maker"));
   }
   if (fault.status != Status::ok) throw Error(fault.status, format("token: %s", fault.why));
+  return token;
+}
+}  // namespace
+
+// A token that is invalid is refused before any process is asked.
+std::shared_ptr<HeldLease> import_memory(
+    std::span<const std::byte> bytes, ImportOptions options, void* stream) {
+  const Token token = require_token(bytes);
   if (options.timeout_ms == 0) options.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   return Services::current().importer.import(token, options, stream);
 }
@@ -239,7 +371,24 @@ void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
   if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   if (Service* service = Services::existing()) {
     service->exporter.withdraw(source.block->data(), source.offset, bytes, timeout_ms);
+    service->publications.drop_ended();
   }
+}
+
+void publish(
+    const std::string& name, uint64_t version, std::span<const std::byte> bytes, uint64_t keep) {
+  Services::current().publications.add(name, version, require_token(bytes), keep);
+}
+
+Found look_up(const std::string& name, Compare compare, uint64_t version,
+    const std::string& directory, uint64_t timeout_ms) {
+  if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  return find_published(name, compare, version, directory, timeout_ms);
+}
+
+void withdraw_version(const std::string& name, uint64_t version, uint64_t timeout_ms) {
+  if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  Services::current().publications.withdraw(name, version, timeout_ms);
 }
 
 symm_ipc_holders_t holders(const void* pointer, uint64_t bytes) {

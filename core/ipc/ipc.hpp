@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/importer.hpp"
+#include "core/ipc/publication.hpp"
+#include "kernels/compare.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
@@ -20,9 +23,17 @@ void buffer_gone(Block& block) noexcept;
 
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream);
+// The pieces as symm_ipc_export_bundle() gets them; their texts are borrowed.
+std::vector<std::byte> export_bundle(
+    std::span<const symm_ipc_piece_t> pieces, ExportOptions options, void* stream);
 std::shared_ptr<HeldLease> import_memory(
     std::span<const std::byte> bytes, ImportOptions options, void* stream);
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms);
+void publish(
+    const std::string& name, uint64_t version, std::span<const std::byte> token, uint64_t keep);
+Found look_up(const std::string& name, Compare compare, uint64_t version,
+    const std::string& directory, uint64_t timeout_ms);
+void withdraw_version(const std::string& name, uint64_t version, uint64_t timeout_ms);
 symm_ipc_holders_t holders(const void* pointer, uint64_t bytes);
 symm_ipc_collect_stats_t report();
 symm_ipc_collect_stats_t collect();  // and report()

@@ -6,23 +6,25 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/ipc/token.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
-std::shared_ptr<Mapping> Mappings::find(const Token& token, int device) const {
-  const auto found = all_.find({token.block, device});
+std::shared_ptr<Mapping> Mappings::find(const Token& token, MappedAs as) const {
+  const auto found = all_.find({token.block, as});
   return found == all_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Mapping> Mappings::place(const Token& token, int device) {
-  std::shared_ptr<Mapping> mapping = find(token, device);
+std::shared_ptr<Mapping> Mappings::place(const Token& token, MappedAs as) {
+  std::shared_ptr<Mapping> mapping = find(token, as);
   if (!mapping || mapping->retired) {  // the users of a retired one keep it
     mapping = std::make_shared<Mapping>();
     mapping->origin = token;
-    mapping->device = device;
-    all_.insert_or_assign({token.block, device}, mapping);
+    mapping->as = as;
+    all_.insert_or_assign({token.block, as}, mapping);
   }
   ++mapping->users;
   return mapping;
@@ -34,25 +36,86 @@ void Mappings::add_piece(Mapping& mapping, const Token& token) {
 }
 
 void Mappings::remove_piece(Mapping& mapping, const Token& token) noexcept {
-  auto [piece, end] = mapping.pieces.equal_range(token.offset);
-  while (piece != end && piece->second.number != token.number) {
+  remove_range(mapping, token.offset, token.number);
+  --imports_;
+}
+
+void Mappings::remove_range(Mapping& mapping, uint64_t offset, uint64_t number) noexcept {
+  auto [piece, end] = mapping.pieces.equal_range(offset);
+  while (piece != end && piece->second.number != number) {
     ++piece;
   }
   if (piece != end) mapping.pieces.erase(piece);
-  --imports_;
+}
+
+namespace {
+// The token of a block of a bundle, or of the range that the bundle's pieces have of it.
+Token token_of_block(const Token& bundle, const TableBlock& block) {
+  Token token = bundle;
+  token.is_bundle = false;
+  token.block = block.id;
+  token.secret = block.secret;
+  token.slot = block.slot < kSlots ? static_cast<uint32_t>(block.slot) : kNoSlot;
+  token.offset = block.first;
+  token.bytes = block.end - block.first;
+  return token;
+}
+}  // namespace
+
+void Mappings::complete(Mapping& bundle, std::shared_ptr<BundleTable> table,
+    std::vector<std::shared_ptr<Block>> blocks, Garbage& garbage) {
+  std::vector<std::shared_ptr<Mapping>> mapped;
+  mapped.reserve(blocks.size());
+  bundle.table = table;
+  try {
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const Token token = token_of_block(bundle.origin, table->blocks()[i]);
+      mapped.push_back(place(token, bundle.as));
+      Mapping& one = *mapped.back();
+      if (!one.block) {
+        one.block = std::move(blocks[i]);
+        one.on_host = table->blocks()[i].on_host != 0;
+      }
+      one.pieces.emplace(token.offset, Mapping::Piece{token.bytes, token.number});
+    }
+  } catch (...) {
+    bundle.blocks = std::move(mapped);
+    let_blocks_go(bundle, garbage);
+    throw;
+  }
+
+  bundle.blocks = std::move(mapped);
+  bundle.block = std::move(table);
+  garbage.insert(garbage.end(), blocks.begin(), blocks.end());
+}
+
+void Mappings::let_blocks_go(Mapping& bundle, Garbage& garbage) {
+  garbage.reserve(garbage.size() + bundle.blocks.size() + 1);  // nothing fails below
+  const std::vector<std::shared_ptr<Mapping>> blocks = std::move(bundle.blocks);
+  bundle.blocks.clear();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    remove_range(*blocks[i], bundle.table->blocks()[i].first, bundle.origin.number);
+    --blocks[i]->users;
+    forget(*blocks[i], garbage);
+  }
+  bundle.table.reset();
 }
 
 void Mappings::forget(Mapping& mapping, Garbage& garbage) {
   if (mapping.users != 0 || (mapping.block && !mapping.retired && !orphaned_)) return;
+  let_blocks_go(mapping, garbage);
   garbage.push_back(std::move(mapping.block));
-  const auto found = all_.find({mapping.origin.block, mapping.device});
+  const auto found = all_.find({mapping.origin.block, mapping.as});
   if (found != all_.end() && found->second.get() == &mapping) all_.erase(found);
 }
 
 void Mappings::retire(uint64_t block, Garbage& garbage) {
-  for (auto at = all_.lower_bound({block, INT_MIN});
-      at != all_.end() && at->first.first == block;) {
-    const std::shared_ptr<Mapping> mapping = (at++)->second;
+  std::vector<std::shared_ptr<Mapping>> found;  // to forget a bundle changes the map
+  for (auto at = all_.lower_bound({block, {INT_MIN, Access::read_write}});
+      at != all_.end() && at->first.first == block; ++at) {
+    found.push_back(at->second);
+  }
+  for (const auto& mapping : found) {
     mapping->retired = true;
     forget(*mapping, garbage);
   }
@@ -60,13 +123,23 @@ void Mappings::retire(uint64_t block, Garbage& garbage) {
 
 void Mappings::orphan(Garbage& garbage) {
   orphaned_ = true;
-  for (auto at = all_.begin(); at != all_.end();) {
-    const std::shared_ptr<Mapping> mapping = (at++)->second;
+  std::vector<std::shared_ptr<Mapping>> found;
+  for (const auto& [key, mapping] : all_) {
+    found.push_back(mapping);
+  }
+  for (const auto& mapping : found) {
     forget(*mapping, garbage);
   }
 }
 
 void Mappings::drop_unused(Garbage& garbage) {
+  std::vector<std::shared_ptr<Mapping>> bundles;
+  for (const auto& [key, mapping] : all_) {
+    if (mapping->users == 0 && mapping->table) bundles.push_back(mapping);
+  }
+  for (const auto& bundle : bundles) {
+    let_blocks_go(*bundle, garbage);
+  }
   std::erase_if(all_, [&](const auto& entry) {
     if (entry.second->users != 0) return false;
     garbage.push_back(std::move(entry.second->block));
@@ -78,7 +151,7 @@ std::shared_ptr<Mapping> Mappings::containing(
     const void* pointer, uint64_t bytes, Token& token) const {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   for (const auto& [key, mapping] : all_) {
-    if (!mapping->block) continue;
+    if (!mapping->block || mapping->table) continue;
     const auto start = reinterpret_cast<uintptr_t>(mapping->block->data());
     if (address < start || address - start >= mapping->block->size()) continue;
     const uint64_t offset = address - start;
@@ -102,7 +175,7 @@ std::shared_ptr<Mapping> Mappings::containing(
 void Mappings::add_to(symm_ipc_stats_t& stats) const noexcept {
   stats.imports += imports_;
   for (const auto& [key, mapping] : all_) {
-    if (!mapping->block) continue;
+    if (!mapping->block || mapping->table) continue;
     ++stats.imported_blocks;
     stats.imported_bytes += mapping->block->size();
   }

@@ -1,6 +1,7 @@
 // Blocks of an exporter that are mapped here.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -9,15 +10,26 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/token.hpp"
 #include <symm/symm.h>
 
 namespace symm::ipc {
-// A block, once for each device that asked for it, and the pieces of it that are imported now.
-struct Mapping {
-  std::shared_ptr<Block> block;  // null while the first import is under way
-  Token origin;  // token of the first import: its fields are those of all tokens of the block
+// How a block is mapped here: for which device, and what may be done there.
+struct MappedAs {
   int device = 0;
+  Access access = Access::read_write;
+  auto operator<=>(const MappedAs&) const = default;
+};
+
+// A block, once for each way in which it is mapped, and the pieces of it that are imported now. Or
+// the table of a bundle, which is one user of each block of the bundle.
+struct Mapping {
+  std::shared_ptr<Block> block;                  // null while the first import is under way
+  std::shared_ptr<const BundleTable> table;      // the block, if it is a table
+  std::vector<std::shared_ptr<Mapping>> blocks;  // of the bundle, in the table's order
+  Token origin;  // token of the first import: its fields are those of all tokens of the block
+  MappedAs as;
   bool on_host = false;  // the host may touch it, though it may be a device's
   bool retired = false;  // the exporter has released it: not kept for a next import
   struct Piece {
@@ -25,7 +37,7 @@ struct Mapping {
     uint64_t number;  // number of the token
   };
   std::multimap<uint64_t, Piece> pieces;  // by offset
-  size_t users = 0;                       // pieces, and requests under way
+  size_t users = 0;                       // pieces, requests under way, and bundles
 };
 
 // A lease of this process. `lease` is 0 if there is none.
@@ -40,9 +52,13 @@ class Mappings {
  public:
   using Garbage = std::vector<std::shared_ptr<Block>>;
 
-  std::shared_ptr<Mapping> find(const Token& token, int device) const;  // null if there is none
+  std::shared_ptr<Mapping> find(const Token& token, MappedAs as) const;  // null if there is none
   // The one for a request, which is a user of it.
-  std::shared_ptr<Mapping> place(const Token& token, int device);
+  std::shared_ptr<Mapping> place(const Token& token, MappedAs as);
+  // The table of a bundle has come, and `blocks` of it that this process had not mapped; what is
+  // not needed of them is put into `garbage`.
+  void complete(Mapping& bundle, std::shared_ptr<BundleTable> table,
+      std::vector<std::shared_ptr<Block>> blocks, Garbage& garbage);
   void add_piece(Mapping& mapping, const Token& token);
   void remove_piece(Mapping& mapping, const Token& token) noexcept;
   // An unused mapping is kept for the next import, unless there can be none.
@@ -59,7 +75,10 @@ class Mappings {
   void add_to(symm_ipc_stats_t& stats) const noexcept;
 
  private:
-  using Key = std::pair<uint64_t, int>;  // block, device
+  void let_blocks_go(Mapping& bundle, Garbage& garbage);
+  static void remove_range(Mapping& mapping, uint64_t offset, uint64_t number) noexcept;
+
+  using Key = std::pair<uint64_t, MappedAs>;  // block
   std::map<Key, std::shared_ptr<Mapping>> all_;
   uint64_t imports_ = 0;
   bool orphaned_ = false;

@@ -15,7 +15,9 @@
 #include "core/base/error.hpp"
 #include "core/base/layouts.hpp"
 #include "core/base/little_endian.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/token.hpp"
+#include "core/socket/fdpass.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -31,6 +33,7 @@ Descriptors descriptors_of(PacketType type) {
   if (type == PacketType::welcome) return {2, 2};
   if (type == PacketType::grant) return {0, 1};
   if (type == PacketType::life) return {1, 1};
+  if (type == PacketType::part) return {1, fdpass::kMaxFds};
   return {0, 0};
 }
 
@@ -39,17 +42,19 @@ const char* decode_body(Reader in, Packet& packet) {
     case PacketType::request: {
       if (in.left() < sizeof(uint64_t)) return "a request without a token";
       const auto wants = in.number<uint64_t>();
-      if (wants > 1) return "a request with unknown wishes";
-      packet.wants_memory = wants == 1;
+      if (wants > kMostPieces) return "a request with unknown wishes";
+      packet.wants_memory = wants != 0;
+      packet.from = wants != 0 ? wants - 1 : 0;
       const TokenFault fault = decode(in.rest(), packet.token);
-      return fault.status == Status::ok ? nullptr : fault.why;
+      if (fault.status != Status::ok) return fault.why;
+      return packet.from == 0 || packet.token.is_bundle ? nullptr : "a request with unknown wishes";
     }
 
     case PacketType::grant:
-      if (in.left() != 3 * sizeof(uint64_t) + sizeof(FabricHandle)) {
+      if (in.left() != 4 * sizeof(uint64_t) + sizeof(FabricHandle)) {
         return "a grant of wrong length";
       }
-      in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host);
+      in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host, packet.block);
       packet.extent.fabric = in.bytes<FabricHandle>();
       return packet.extent.is_possible() ? nullptr : "a grant of an impossible block";
 
@@ -58,6 +63,7 @@ const char* decode_body(Reader in, Packet& packet) {
       return packet.failure.status == Status::ok ? "a refusal without a reason" : nullptr;
 
     case PacketType::life:
+    case PacketType::part:
     case PacketType::retired:
       if (in.left() != sizeof(uint64_t)) return "a number of wrong length";
       packet.block = in.number<uint64_t>();
@@ -83,14 +89,15 @@ bool is_crowded(const Failure& failure) noexcept { return failure.os_error == ET
 std::vector<std::byte> encode(const Packet& packet) {
   Writer body;
   if (packet.type == PacketType::request) {
-    body.number<uint64_t>(packet.wants_memory ? 1 : 0);
+    body.number<uint64_t>(packet.wants_memory ? 1 + packet.from : 0);
     body.bytes(encode(packet.token));
   } else if (packet.type == PacketType::grant) {
-    body.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host);
+    body.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host, packet.block);
     body.bytes(packet.extent.fabric);
   } else if (packet.type == PacketType::refusal) {
     encode(body, packet.failure);
-  } else if (packet.type == PacketType::retired || packet.type == PacketType::life) {
+  } else if (packet.type == PacketType::retired || packet.type == PacketType::life ||
+             packet.type == PacketType::part) {
     body.number(packet.block);
   }
 
@@ -115,7 +122,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (packet.stamp.number != layouts::leases.number) return kOtherNumber;
   if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) return kBadLength;
   if (type < static_cast<uint16_t>(PacketType::welcome) ||
-      type > static_cast<uint16_t>(PacketType::life)) {
+      type > static_cast<uint16_t>(PacketType::part)) {
     return "an unknown packet";
   }
 
@@ -130,7 +137,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   }
 
   const bool leased = packet.type == PacketType::request || packet.type == PacketType::grant ||
-                      packet.type == PacketType::refusal;
+                      packet.type == PacketType::part || packet.type == PacketType::refusal;
   if (leased != (packet.lease != 0)) return "a lease where none belongs, or none where one does";
   return decode_body(in, packet);
 }

@@ -36,7 +36,7 @@ enum class PacketType : uint16_t {
   welcome = 1,  // exporter, first: lease ring and validity board, as descriptors
   request = 2,  // importer: `token`, for which it wants `lease`
   // From the exporter: the lease is granted. `extent`, and the memory's descriptor if it was asked
-  // for.
+  // for; of a bundle also `block`, how many of its blocks have been sent.
   grant = 3,
   refusal = 4,  // exporter: it is not. `failure`
   retired = 5,  // exporter: `block` cannot be imported any more
@@ -45,7 +45,13 @@ enum class PacketType : uint16_t {
   nudge = 6,
   bye = 7,   // importer: it holds nothing more and will close
   life = 8,  // importer: it holds word `block` of the descriptor
+  // From the exporter, ahead of a grant: descriptors of blocks of a bundle, from number `block` on.
+  part = 9,
 };
+
+// The blocks of a bundle that are sent with one grant. Those packets leave much room in the queue
+// of a socket, and their descriptors fewer than the kernel has for a user.
+inline constexpr size_t kBlocksAtOnce = 252;
 
 struct Packet {
   PacketType type{};
@@ -53,6 +59,7 @@ struct Packet {
   uint32_t descriptors = 0;
   uint64_t lease = 0;
   bool wants_memory = false;
+  uint64_t from = 0;  // of a request for a bundle: the first block whose memory it wants
   Token token{};
   uint64_t block = 0;
   BlockExtent extent{};  // from where it is mapped on

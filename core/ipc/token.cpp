@@ -22,6 +22,7 @@ constexpr size_t kStamped = 12;               // what is equal in all versions
 constexpr size_t kChecksum = 8;
 constexpr uint16_t kHost = 1;  // as enum BackendKind
 constexpr uint16_t kCuda = 2;
+constexpr uint16_t kBundle = 0x8000;  // beside the back end
 
 int digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -40,7 +41,8 @@ std::vector<std::byte> encode(const Token& token) {
   }
 
   Writer out;
-  out.numbers(kTokenMagic, layouts::token.number, token.backend, token.library,
+  const auto kind = static_cast<uint16_t>(token.backend | (token.is_bundle ? kBundle : 0));
+  out.numbers(kTokenMagic, layouts::token.number, kind, token.library,
       static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum), token.slot);
 
   for (const Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) {
@@ -75,7 +77,10 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
 
   const auto number = in.number<uint16_t>();
   if (number == 0) return {Status::invalid_argument, "it has an impossible version"};
-  in.numbers(token.backend, token.library);
+  uint16_t kind = 0;
+  in.numbers(kind, token.library);
+  token.backend = kind & static_cast<uint16_t>(~kBundle);
+  token.is_bundle = (kind & kBundle) != 0;
   if (number != layouts::token.number) {
     return {Status::unsupported, "it was made by another version of symm", {token.library, number}};
   }

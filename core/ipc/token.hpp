@@ -6,7 +6,7 @@
 // All numbers are little-endian; offsets are in bytes.
 //    0  u32       magic
 //    4  u16       number of the layout (layouts::token)
-//    6  u16       back end
+//    6  u16       back end, and bit 15 if the token is that of a bundle
 //    8  u32       library, the version of the exporter's
 //   12  u32       length
 //   16  u32       slot
@@ -48,6 +48,8 @@ inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 struct Token {
   uint16_t backend = 0;
+  // The block is the table of a bundle, whose blocks are of the back end and the GPU.
+  bool is_bundle = false;
   uint32_t library = layouts::library;
   Id machine{};   // boot id
   Id gpu{};       // UUID; zero for host memory

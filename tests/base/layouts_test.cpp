@@ -14,8 +14,10 @@
 #include "core/group/ticket.hpp"
 #include "core/host/control.hpp"
 #include "core/host/mailbox.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
+#include "core/ipc/publication.hpp"
 #include "core/ipc/token.hpp"
 #include "core/ipc/validity_board.hpp"
 #include "core/mesh/wire.hpp"
@@ -70,6 +72,9 @@ std::vector<LayoutSizes> found() {
       {&layouts::remote,
           {sizeof(engine::Head), sizeof(multinode::EngineShare), sizeof(multinode::RemoteRows)}},
       {&layouts::unique_id, {kUniqueIdBytes}}, {&layouts::token, {ipc::kTokenFixed}},
+      {&layouts::bundle,
+          {sizeof(ipc::TableHeader), sizeof(ipc::TableBlock), sizeof(ipc::TablePiece)}},
+      {&layouts::publication, {ipc::kPublicationFixed}},
       {&layouts::ticket, {kTicketBytes, kOfferFixed}},
       {&layouts::leases, {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
       {&layouts::page, {sizeof(symm_page_t)}},
@@ -84,9 +89,11 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::cuda_control, 3, {257088, 144, 64, 72, 53256, 256}},
       {&layouts::remote, 5, {80, 2124, 32}},
       {&layouts::unique_id, 2, {128}},
-      {&layouts::token, 2, {140}},
+      {&layouts::token, 3, {140}},
+      {&layouts::bundle, 1, {64, 72, 48}},
+      {&layouts::publication, 1, {28}},
       {&layouts::ticket, 1, {512, 68}},
-      {&layouts::leases, 4, {28, 24576, 139264}},
+      {&layouts::leases, 5, {28, 24576, 139264}},
       {&layouts::page, 2, {3256}},
       {&layouts::trace, 2, {192, 192}},
   };

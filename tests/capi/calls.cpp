@@ -36,6 +36,8 @@ int32_t keep(void*, void*, const void*, size_t) { return 0; }
 
 // A table with a row for each function of the C ABI.
 const std::vector<Call>& calls() {
+  using support::bundled;
+  using support::looking;
   using support::within;
   static const std::vector<Call> rows = {
       SYMM_CALL(symm_log_add_listener, ignore, nullptr, SYMM_LOG_INFO, w.out<uint64_t>()),
@@ -215,6 +217,15 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_ipc_stream_wait, w.ipc, nullptr, nullptr),
       SYMM_CALL(symm_ipc_record_use, w.ipc, nullptr, nullptr),
       SYMM_CALL(symm_ipc_info, w.ipc, w.out_struct<symm_ipc_info_t>()),
+      SYMM_CALL(symm_ipc_export_bundle, bundled(w.block, "a piece"), 1, nullptr, w.out_token(),
+          w.kToken, w.out<size_t>(), nullptr),
+      SYMM_CALL(symm_ipc_bundle_size, w.ipc, w.out<size_t>()),
+      SYMM_CALL(symm_ipc_bundle_piece, w.ipc, 0, w.out_struct<symm_ipc_piece_t>()),
+      SYMM_CALL(symm_ipc_bundle_find, w.ipc, "whole", w.out<size_t>()),
+      SYMM_CALL(symm_ipc_publish, w.fresh_name(), 1, w.token.data(), w.token_size, nullptr),
+      SYMM_CALL(symm_ipc_lookup, w.version_name.c_str(), SYMM_COMPARE_GE, 0,
+          looking(SYMM_TIMEOUT_NOW), w.out_token(), w.kToken, w.out<size_t>(), w.out<uint64_t>()),
+      SYMM_CALL(symm_ipc_withdraw_version, w.version_name.c_str(), 1, within(1)),
       SYMM_CALL(symm_ipc_withdraw, w.block, 8, within(1)),
       SYMM_CALL(symm_ipc_holders, w.block, 8, nullptr, w.out_struct<symm_ipc_holders_t>()),
       SYMM_CALL(symm_ipc_collect, nullptr, w.out_struct<symm_ipc_collect_stats_t>()),

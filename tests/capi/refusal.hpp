@@ -45,6 +45,8 @@ class World {
     std::memcpy(places_.back().before.data(), &size, sizeof size);
     return static_cast<T*>(place);
   }
+  // A name under which nothing is published yet.
+  const char* fresh_name();
   void* out_token() { return poisoned(kToken); }
   float* destination() { return static_cast<float*>(poisoned(64 * sizeof(float))); }
   bool has_outputs() const { return !places_.empty(); }
@@ -84,6 +86,7 @@ class World {
   std::byte* block = nullptr;
   std::array<std::byte, kToken + 1> token{};
   size_t token_size = 0;
+  std::string version_name;  // under which the bundle of `ipc` is published as version 1
   std::array<std::byte, SYMM_TICKET_MAX_BYTES + 1> ticket{};
   size_t ticket_size = 0;
   alignas(64) std::array<float, 64> source{};
@@ -105,6 +108,7 @@ class World {
   std::deque<Place> places_;
   std::deque<std::shared_ptr<void>> kept_;
   std::vector<const void*> made_;
+  std::deque<std::string> names_;
 };
 
 // A function and right arguments for it, of which argument number `changed` is replaced.

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -27,7 +28,6 @@ World::World(const char* bootstrap, int rank, int size)
       symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
       symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) !=
           SYMM_OK ||
-      symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK ||
       symm_group_invite(group, nullptr, ticket.data(), ticket.size(), &ticket_size) != SYMM_OK ||
       symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||
       symm_heap_alloc(heap, kBytes - 8, 0, nullptr, &piece, nullptr) != SYMM_OK) {
@@ -35,6 +35,21 @@ World::World(const char* bootstrap, int rank, int size)
   }
 
   block = static_cast<std::byte*>(pointer);
+  symm_ipc_piece_t piece_of_bundle = SYMM_IPC_PIECE_INIT;
+  piece_of_bundle.pointer = pointer;
+  piece_of_bundle.bytes = kBytes;
+  piece_of_bundle.name = "whole";
+  std::array<std::byte, kToken> bundle{};
+  size_t size_of_bundle = 0;
+  version_name = fresh_name();
+  if (symm_ipc_export_bundle(&piece_of_bundle, 1, nullptr, bundle.data(), kToken, &size_of_bundle,
+          nullptr) != SYMM_OK ||
+      symm_ipc_publish(version_name.c_str(), 1, bundle.data(), size_of_bundle, nullptr) !=
+          SYMM_OK ||
+      symm_ipc_import(bundle.data(), size_of_bundle, nullptr, &ipc, nullptr) != SYMM_OK) {
+    ADD_FAILURE() << symm_last_error();
+  }
+
   symm_call_options_t options = SYMM_CALL_OPTIONS_INIT;
   options.request = &request;
   if (symm_fill8(memory, rank, 0, 0, 1, &options, nullptr) != SYMM_OK ||
@@ -46,6 +61,11 @@ World::World(const char* bootstrap, int rank, int size)
       symm_exchange_start(exchange, nullptr, nullptr) != SYMM_OK) {
     ADD_FAILURE() << symm_last_error();
   }
+}
+
+const char* World::fresh_name() {
+  static std::atomic<uint64_t> serial{0};
+  return names_.emplace_back("world " + std::to_string(++serial)).c_str();
 }
 
 World::~World() {
@@ -161,7 +181,8 @@ symm_status_t expected_of(const Call& call) {
       {"symm_exchange_start", SYMM_ERR_INVALID_ARGUMENT},
       // A member that grows the group would have to take this newcomer.
       {"symm_group_join", SYMM_ERR_TIMEOUT}, {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY},
-      {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT}, {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
+      {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT}, {"symm_ipc_withdraw_version", SYMM_ERR_TIMEOUT},
+      {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
       {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE}, {"symm_recv", SYMM_ERR_TIMEOUT},
       {"symm_wait_signal", SYMM_ERR_TIMEOUT}, {"symm_wait_signal_value", SYMM_ERR_TIMEOUT},
       {"symm_wait_signals", SYMM_ERR_TIMEOUT}, {"symm_wait_value32", SYMM_ERR_TIMEOUT},

@@ -163,7 +163,7 @@ const std::vector<Refusal>& refusals() {
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_NULL(kAnyOutput, "callback", "combine", "pointer", "token", "ticket", "ranks",
           "waits", "source", "destination", "messages", "neighbors", "send_ranks", "recv_ranks",
-          "call", "norm", "requests"),
+          "call", "norm", "requests", "pieces", "name"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
       SYMM_REFUSE_ALL(
           "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
@@ -452,10 +452,32 @@ const std::vector<Refusal>& refusals() {
           growing(SYMM_GROW_APPEND, -1)),
       SYMM_REFUSE_NAMED(symm_group_grow, options, count, "appends too many", INVALID_ARGUMENT,
           growing(SYMM_GROW_APPEND, 32767)),
-      SYMM_REFUSE(symm_ipc_import, token, "no token", INVALID_ARGUMENT, w.source.data()),
-      SYMM_REFUSE(symm_ipc_import, token_bytes, "0", INVALID_ARGUMENT, 0),
-      SYMM_REFUSE(symm_ipc_import, token_bytes, "one too few", INVALID_ARGUMENT, w.token_size - 1),
-      SYMM_REFUSE(symm_ipc_import, token_bytes, "one too many", INVALID_ARGUMENT, w.token_size + 1),
+      SYMM_REFUSE_OF(token, "no token", INVALID_ARGUMENT, w.source.data(), "symm_ipc_import",
+          "symm_ipc_publish"),
+      SYMM_REFUSE_OF(token_bytes, "0", INVALID_ARGUMENT, 0, "symm_ipc_import", "symm_ipc_publish"),
+      SYMM_REFUSE_OF(token_bytes, "one too few", INVALID_ARGUMENT, w.token_size - 1,
+          "symm_ipc_import", "symm_ipc_publish"),
+      SYMM_REFUSE_OF(token_bytes, "one too many", INVALID_ARGUMENT, w.token_size + 1,
+          "symm_ipc_import", "symm_ipc_publish"),
+      SYMM_REFUSE_NAMED(symm_ipc_export_bundle, pieces, pieces[0].name, "two lines",
+          INVALID_ARGUMENT, support::bundled(w.block, "two\nlines")),
+      SYMM_REFUSE_NAMED(symm_ipc_export_bundle, pieces, pieces[0].pointer, "of no buffer",
+          INVALID_ARGUMENT, support::bundled(w.source.data(), "a piece")),
+      SYMM_REFUSE(symm_ipc_export_bundle, count, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_ipc_export_bundle, count, "more than a bundle has", INVALID_ARGUMENT,
+          SYMM_IPC_BUNDLE_MAX_PIECES + 1),
+      SYMM_REFUSE(symm_ipc_export_bundle, options, "imports without a time", INVALID_ARGUMENT,
+          (support::Passed<symm_ipc_export_options_t>{
+              {sizeof(symm_ipc_export_options_t), 0, 0, 1, nullptr}})),
+      SYMM_REFUSE(symm_ipc_export_bundle, capacity, "too small", INVALID_ARGUMENT, 100),
+      SYMM_REFUSE(symm_ipc_bundle_piece, index, "= size", INVALID_ARGUMENT, 1),
+      SYMM_REFUSE(symm_ipc_publish, name, "empty", INVALID_ARGUMENT, ""),
+      SYMM_REFUSE(symm_ipc_publish, name, "two lines", INVALID_ARGUMENT, "two\nlines"),
+      SYMM_REFUSE(symm_ipc_lookup, name, "two lines", INVALID_ARGUMENT, "two\nlines"),
+      SYMM_REFUSE(symm_ipc_lookup, capacity, "too small", INVALID_ARGUMENT, 100),
+      SYMM_REFUSE_NAMED(
+          symm_ipc_withdraw_version, name, version, "never published", INVALID_ARGUMENT, "nobody"),
+      SYMM_REFUSE(symm_ipc_withdraw_version, version, "never published", INVALID_ARGUMENT, 2),
       SYMM_REFUSE(symm_ipc_import, options, "device -2", INVALID_ARGUMENT,
           (support::Passed<symm_ipc_import_options_t>{
               {sizeof(symm_ipc_import_options_t), SYMM_IPC_ON_DEVICE, 0, nullptr, -2, nullptr}})),
@@ -465,7 +487,7 @@ const std::vector<Refusal>& refusals() {
               {sizeof(symm_ipc_import_options_t), 0, 0, nullptr, 1, nullptr}})),
       SYMM_REFUSE_NAMED(symm_ipc_import, options, flags, "unknown bit", UNSUPPORTED,
           (support::Passed<symm_ipc_import_options_t>{
-              {sizeof(symm_ipc_import_options_t), 2, 0, nullptr, 0, nullptr}})),
+              {sizeof(symm_ipc_import_options_t), 4, 0, nullptr, 0, nullptr}})),
 
       {{}, {"const symm_group_options_t*"}, "unknown flag", SYMM_ERR_UNSUPPORTED,
           [](World& w) { return w.bits(grouped(uint64_t{1} << 40, 0)); }, "options.flags"},
@@ -520,6 +542,7 @@ const std::vector<Struct>& structs() {
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
       SYMM_STRUCT(symm_pieces_call_t, SYMM_PIECES_CALL_INIT),
       SYMM_STRUCT(symm_neighbor_t, SYMM_NEIGHBOR_INIT),
+      SYMM_STRUCT(symm_ipc_piece_t, SYMM_IPC_PIECE_INIT),
       struct_of("const symm_rmsnorm_call_t*", support::normed(weight, norm_out).value),
   };
   return rows;
@@ -720,6 +743,8 @@ const std::vector<Exemption>& exemptions() {
       {{"symm_broadcast_bytes"}, {"recv", "recv_capacity"}, kNotLookedAt},
       {{"symm_broadcast_bytes"}, {"out_bytes"}, "may be NULL"},
       {{"symm_ipc_collect"}, {"out"}, "may be NULL"},
+      {{"symm_ipc_publish", "symm_ipc_lookup"}, {"version"}, "any number is a version"},
+      {{"symm_ipc_publish", "symm_ipc_lookup"}, {"options"}, "has no field with a bad value"},
   };
 
   return rows;

@@ -145,6 +145,91 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
   both(exporting, importing);
 }
 
+// A store by an importer that reads only ends the process, as it ends the kernel on a device.
+TEST_F(CudaIpc, ForReadingOnlyIsMappedSo) {
+  const auto exporting = [&] {
+    const Owned owned(4096);
+    owned.word(0) = 41;
+    offer(owned.buffer->data(), 4096);
+    const auto own =
+        import_memory({facts->token, facts->size}, {0, "", -1, Access::read_only}, nullptr);
+    ASSERT_TRUE(own->data() != owned.buffer->data() && word(own, 0) == 41);
+    ASSERT_TRUE(own->info().flags == SYMM_IPC_READ_ONLY);
+    await(1);
+    ASSERT_TRUE(owned.word(1) == 42);
+  };
+
+  const auto importing = [&] {
+    const auto writing = import_offer();
+    const auto reading =
+        import_memory({facts->token, facts->size}, {0, "", -1, Access::read_only}, nullptr);
+    ASSERT_TRUE(reading->data() != writing->data() && word(reading, 0) == 41);
+    Process storing([&] {
+      signal(SIGSEGV, SIG_DFL);
+      word(reading, 1) = 1;
+    });
+    ASSERT_TRUE(storing.reap(20'000));
+    word(writing, 1) = 42;
+    ASSERT_TRUE(word(reading, 1) == 42);
+    reach(1);
+  };
+
+  both(exporting, importing);
+}
+
+// A bundle over several allocations of a device, imported in the order of streams.
+TEST_F(CudaIpc, ABundleOfSeveralBlocks) {
+  const auto exporting = [&] {
+    std::vector<std::unique_ptr<Owned>> owned;
+    std::vector<symm_ipc_piece_t> pieces;
+    const cuda::CUstream stream = make_stream();
+    for (uint32_t i = 0; i < 6; ++i) {
+      owned.push_back(std::make_unique<Owned>(4096));
+      uint32_t* const word = &owned.back()->word(i);
+      fake_cuda::enqueue(stream, [word, i] {
+        *word = i;
+        return true;
+      });
+      pieces.push_back({sizeof(symm_ipc_piece_t), word, 4, nullptr, nullptr, 0});
+    }
+    pieces[5].name = "last";
+    const std::vector<std::byte> token = export_bundle(pieces, {}, stream);
+    std::copy(token.begin(), token.end(), facts->token);
+    facts->size = token.size();
+
+    const Owned elsewhere(4096, 1);
+    pieces.push_back({sizeof(symm_ipc_piece_t), elsewhere.buffer->data(), 4, nullptr, nullptr, 0});
+    expect_failure(Status::invalid_argument, {"pieces[6].pointer", "another device"},
+        [&] { export_bundle(pieces, {}, stream); });
+    reach(0);
+    await(1);
+    ASSERT_TRUE(stats().leases == 1);
+    const symm_ipc_holders_t held = holders(&owned[3]->word(3), 4);
+    ASSERT_TRUE(held.leases == 1 && held.processes == 1);
+    reach(2);
+    withdraw(&owned[3]->word(3), 4, 20'000);
+    ASSERT_TRUE(stats().leases == 0);
+  };
+
+  const auto importing = [&] {
+    const cuda::CUstream stream = make_stream();
+    const auto bundle = [&] {
+      await(0);
+      return import_memory({facts->token, facts->size}, {0, "", -1, Access::read_only}, stream);
+    }();
+    ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
+    ASSERT_TRUE(bundle->bundle().pieces() == 6 && bundle->bundle().find("last") == 5);
+    for (uint32_t i = 0; i < 6; ++i) {
+      ASSERT_TRUE(*static_cast<uint32_t*>(bundle->piece(i).pointer) == i);
+    }
+    ASSERT_TRUE(bundle->info().backend == SYMM_BACKEND_CUDA && stats().imported_blocks == 6);
+    reach(1);
+    await(2);
+  };
+
+  both(exporting, importing);
+}
+
 TEST_F(CudaIpc, AGpuThatIsNotVisible) {
   const auto exporting = [&] {
     const Owned owned(4096, 3);

@@ -165,7 +165,7 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
              : CUDA_SUCCESS;
 }
 
-// A test may read and write memory of a device. The host may do so in memory of the
+// A test may do with memory of a device what the device may. The host may do so in memory of the
 // host when that access was asked for, which cannot be asked for memory of a device.
 API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* desc, size_t count) {
   ENTER();
@@ -180,10 +180,12 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
 
   const bool on_host = memory.prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   bool readable = !on_host;
+  bool writable = true;
 
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& to = desc[i].location;
-    if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
+    const bool reads = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
+    if ((!reads && desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
         (to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !on_host)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
@@ -192,11 +194,13 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
       return CUDA_ERROR_INVALID_VALUE;
     }
     readable = readable || to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    writable = writable && !reads;
     state().access[address].push_back(to);
   }
 
   if (!readable) return CUDA_SUCCESS;
-  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0
+  return mprotect(reinterpret_cast<void*>(address), bytes,
+             writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0
              ? CUDA_SUCCESS
              : CUDA_ERROR_INVALID_VALUE;
 }

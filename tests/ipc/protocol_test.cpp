@@ -16,8 +16,9 @@ Packet some_packet(PacketType type) {
   Packet packet;
   packet.type = type;
   if (type == PacketType::welcome) packet.descriptors = 2;
-  if (type == PacketType::life) packet.descriptors = 1;
-  if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) {
+  if (type == PacketType::life || type == PacketType::part) packet.descriptors = 1;
+  if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal ||
+      type == PacketType::part) {
     packet.lease = 5;
   }
 
@@ -34,7 +35,8 @@ Packet some_packet(PacketType type) {
 }
 
 constexpr PacketType kAll[] = {PacketType::welcome, PacketType::request, PacketType::grant,
-    PacketType::refusal, PacketType::retired, PacketType::nudge, PacketType::bye, PacketType::life};
+    PacketType::refusal, PacketType::retired, PacketType::nudge, PacketType::bye, PacketType::life,
+    PacketType::part};
 
 TEST(IpcProtocol, RoundTripsAndRefusesAnyOtherLength) {
   for (const PacketType type : kAll) {
@@ -63,6 +65,10 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
   EXPECT_TRUE(refused(PacketType::welcome, [](Packet& p) { p.descriptors = 1; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.descriptors = 2; }));
   EXPECT_TRUE(refused(PacketType::request, [](Packet& p) { p.lease = 0; }));
+  EXPECT_TRUE(refused(PacketType::request, [](Packet& p) { p.from = 1; })) << "of no bundle";
+  EXPECT_TRUE(refused(PacketType::part, [](Packet& p) { p.descriptors = 0; }));
+  EXPECT_TRUE(refused(PacketType::part, [](Packet& p) { p.descriptors = 5; }));
+  EXPECT_TRUE(refused(PacketType::part, [](Packet& p) { p.lease = 0; }));
   EXPECT_TRUE(refused(PacketType::nudge, [](Packet& p) { p.lease = 1; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.extent.mapped = 99; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.extent.bytes = 0; }));

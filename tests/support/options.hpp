@@ -15,7 +15,8 @@
       ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS),     \
       ROW(batch_options, BATCH_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS),   \
       ROW(ipc_import_options, IPC_IMPORT_OPTIONS), ROW(invite_options, INVITE_OPTIONS), \
-      ROW(grow_options, GROW_OPTIONS)
+      ROW(grow_options, GROW_OPTIONS), ROW(ipc_publish_options, IPC_PUBLISH_OPTIONS),   \
+      ROW(ipc_lookup_options, IPC_LOOKUP_OPTIONS)
 
 namespace support {
 // A struct of arguments that lives as long as the call to which it is passed.
@@ -27,6 +28,15 @@ struct Passed {
 
 inline Passed<symm_call_options_t> within(uint64_t timeout_ms) {
   return {{sizeof(symm_call_options_t), timeout_ms, nullptr, nullptr}};
+}
+
+// A piece of a bundle, of 8 bytes.
+inline Passed<symm_ipc_piece_t> bundled(void* pointer, const char* name) {
+  return {{sizeof(symm_ipc_piece_t), pointer, 8, name, nullptr, 0}};
+}
+
+inline Passed<symm_ipc_lookup_options_t> looking(uint64_t timeout_ms) {
+  return {{sizeof(symm_ipc_lookup_options_t), timeout_ms, nullptr, nullptr}};
 }
 
 inline Passed<symm_rmsnorm_call_t> normed(const void* weight, void* norm_out, double epsilon = 0,

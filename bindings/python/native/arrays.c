@@ -230,6 +230,7 @@ PyObject* dlpack_make(PyObject* owner, PyObject* address, int dtype, PyObject* s
   if (versioned) {
     exported->head.versioned.major = MAJOR;
     exported->head.versioned.minor = MINOR;
+    exported->head.versioned.flags = (versioned & 2) != 0 ? READ_ONLY : 0;
     exported->head.versioned.context = exported;
     exported->head.versioned.deleter = delete_versioned;
   } else {

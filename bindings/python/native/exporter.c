@@ -25,6 +25,7 @@ typedef struct {
 enum {
   SLOT_GET = 1,
   SLOT_RELEASE = 2,
+  WRITABLE = 0x0001,
   WITH_FORMAT = 0x0004,
   WITH_SHAPE = 0x0008,
   WITH_STRIDES = 0x0010 | WITH_SHAPE
@@ -79,6 +80,7 @@ static int get_buffer(PyObject* self, view_t* view, int flags) {
   PyObject* shape = NULL;
   Py_ssize_t item_size = 0;
   const char* format = NULL;
+  int writable = 0;
   int result = -1;
   PyObject* description;
 
@@ -86,8 +88,13 @@ static int get_buffer(PyObject* self, view_t* view, int flags) {
   description = PyObject_CallMethod(self, "_buffer", NULL);
   if (description == NULL) return -1;
 
-  if (PyArg_ParseTuple(description, "OnsO", &address, &item_size, &format, &shape)) {
-    result = fill(view, address, item_size, format, shape, flags);
+  if (PyArg_ParseTuple(description, "OnsOp", &address, &item_size, &format, &shape, &writable)) {
+    if ((flags & WRITABLE) != 0 && !writable) {
+      PyErr_SetString(PyExc_BufferError, "this memory was imported for reading only");
+    } else {
+      result = fill(view, address, item_size, format, shape, flags);
+      view->readonly = !writable;
+    }
   }
   Py_DECREF(description);
   if (result == 0) view->obj = Py_NewRef(self);

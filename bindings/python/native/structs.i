@@ -132,3 +132,20 @@
   free(neighbors$argnum);
 }
 %ignore symm_neighbor_t;
+
+// Pieces of a bundle are a sequence of (pointer, bytes, name, about, bytes of about), and come out
+// as (pointer, bytes, name, about).
+%typemap(in) (const symm_ipc_piece_t *pieces, size_t count) (symm_ipc_piece_t *pieces = NULL) {
+  if (!symm_py_pieces($input, &pieces, &$2)) SWIG_fail;
+  $1 = pieces;
+}
+%typemap(freearg) (const symm_ipc_piece_t *pieces, size_t count) {
+  free(pieces$argnum);
+}
+%typemap(in, numinputs=0) symm_ipc_piece_t *out (symm_ipc_piece_t piece = SYMM_IPC_PIECE_INIT) {
+  $1 = &piece;
+}
+%typemap(argout) symm_ipc_piece_t *out {
+  $result = symm_py_append($result, symm_py_piece($1));
+}
+%ignore symm_ipc_piece_t;

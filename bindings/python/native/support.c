@@ -259,6 +259,15 @@ static int neighbor(PyObject* from, void* place) {
       &to->expected_bytes);
 }
 
+/* Read a piece of a bundle from a tuple. */
+static int piece(PyObject* from, void* place) {
+  symm_ipc_piece_t* to = (symm_ipc_piece_t*)place;
+
+  to->struct_size = sizeof *to;
+  return symm_py_fields(from, "pointer:p bytes:u name:z about:b about_bytes:u", &to->pointer,
+      &to->bytes, &to->name, &to->about, &to->about_bytes);
+}
+
 /* Read a sequence as an array of `count` items of `size` bytes. Each item is read by `read`, or
  * by field() with `name` and `kind` where `read` is NULL. The caller frees the array, also after
  * a failure. The items behind the one that failed are zero. */
@@ -312,6 +321,27 @@ int symm_py_messages(PyObject* from, symm_message_t** to, size_t* count) {
 
 int symm_py_neighbors(PyObject* from, symm_neighbor_t** to, size_t* count) {
   return array_of(from, neighbor, NULL, 0, sizeof **to, to, count);
+}
+
+int symm_py_pieces(PyObject* from, symm_ipc_piece_t** to, size_t* count) {
+  return array_of(from, piece, NULL, 0, sizeof **to, to, count);
+}
+
+PyObject* symm_py_piece(const symm_ipc_piece_t* from) {
+  PyObject* result;
+  PyObject* const name =
+      from->name == NULL ? Py_NewRef(Py_None)
+                         : PyUnicode_DecodeUTF8(from->name, (Py_ssize_t)strlen(from->name), NULL);
+  PyObject* const about =
+      PyBytes_FromStringAndSize((const char*)from->about, (Py_ssize_t)from->about_bytes);
+  if (name == NULL || about == NULL) {
+    Py_XDECREF(name);
+    Py_XDECREF(about);
+    return NULL;
+  }
+  result = Py_BuildValue(
+      "NKNN", PyLong_FromVoidPtr(from->pointer), (unsigned long long)from->bytes, name, about);
+  return result;
 }
 
 /* Read the arguments of one call of a batch. Its counts and displacements are read last, because

@@ -53,12 +53,13 @@ int symm_py_address(PyObject* from, const char* name, void** to);
  *   O  the object itself, a borrowed reference */
 int symm_py_fields(PyObject* from, const char* names, ...);
 
-/* Read a sequence into an array. None is NULL, except for waits, messages and neighbours. The
- * caller frees *to, also after a failure. */
+/* Read a sequence into an array. None is NULL, except for waits, messages, neighbours and
+ * pieces. The caller frees *to, also after a failure. */
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count);
 int symm_py_messages(PyObject* from, symm_message_t** to, size_t* count);
 int symm_py_neighbors(PyObject* from, symm_neighbor_t** to, size_t* count);
+int symm_py_pieces(PyObject* from, symm_ipc_piece_t** to, size_t* count);
 /* Read a sequence of (call, options or None, what fused.h has of it or None). To be freed by
  * symm_py_calls_done(), also after a failure. */
 int symm_py_calls(PyObject* from, symm_collective_call_t** to, size_t* count);
@@ -66,6 +67,9 @@ void symm_py_calls_done(symm_collective_call_t* calls, size_t count);
 /* Free the counts and the displacements of a call, which symm_py_sizes() has made. */
 void symm_py_lists_done(symm_collective_call_t* call);
 int symm_py_sizes(PyObject* from, size_t** to);
+
+/* Make a tuple of the fields of a piece of a bundle. */
+PyObject* symm_py_piece(const symm_ipc_piece_t* from);
 
 /* Make a list of integers. */
 PyObject* symm_py_list(const int32_t* from, size_t count);

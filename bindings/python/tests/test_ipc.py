@@ -216,3 +216,133 @@ def test_tokens_and_collections_are_counted(alone):
     assert symm.ipc_stats().tokens == before.tokens + 1
     assert isinstance(symm.ipc_collect(), symm.IpcCollectStats)
     assert token
+
+
+# ---- imports for reading only
+
+
+def test_an_import_for_reading_is_read_only_in_numpy(counted):
+    with symm.import_token(counted.export_token(), (4, 8), "f32", read_only=True) as seen:
+        assert not seen.writable
+        assert seen.info().flags == symm._raw.SYMM_IPC_READ_ONLY
+        assert np.array_equal(seen.numpy(), np.arange(32).reshape(4, 8))
+        for view in (
+            seen.numpy(),
+            np.asarray(memoryview(seen)),
+            seen[1:].numpy(),
+            np.from_dlpack(seen),
+        ):
+            assert not view.flags.writeable
+            with pytest.raises(ValueError, match="read-only"):
+                view[0] = 1
+
+
+def test_an_import_for_reading_is_no_place_for_a_result(counted, alone):
+    with symm.import_token(counted.export_token(), (4, 8), "f32", read_only=True) as seen:
+        assert np.array_equal(alone.allreduce(seen).numpy(), seen.numpy())
+        with pytest.raises(symm.InvalidArgumentError, match="read-only"):
+            alone.allreduce(counted, out=seen)
+
+
+# ---- bundles
+
+
+@pytest.fixture
+def model(alone):
+    """Arrays of several types, in two buffers, by their names."""
+    weight = alone.empty((4, 8), "f32")
+    weight.numpy()[:] = np.arange(32).reshape(4, 8)
+    rest = alone.empty((64,), "u8")
+    rest.numpy()[:] = 0
+    return {
+        "layer.weight": weight,
+        "layer.bias": weight[1],
+        "steps": rest[8:16].view("i64").reshape(()),
+        "half": rest[16:32].view("bf16"),
+        "nothing": np.empty((0, 3), np.float64),
+    }
+
+
+def test_a_bundle_has_arrays_with_their_names_types_and_shapes(model):
+    model["steps"].numpy()[...] = 7
+    token = symm.ipc_export_bundle(model)
+    assert len(token) <= symm._raw.SYMM_IPC_TOKEN_MAX_BYTES
+    with symm.import_bundle(token) as bundle:
+        assert len(bundle) == 5
+        assert bundle.keys() == list(model)
+        assert "layer.bias" in bundle
+        assert "layer.bia" not in bundle
+        assert 3 not in bundle
+        assert np.array_equal(bundle["layer.weight"].numpy(), model["layer.weight"].numpy())
+        assert bundle["layer.bias"].shape == (8,)
+        assert bundle["steps"].shape == ()
+        assert int(bundle["steps"].numpy()) == 7
+        assert (bundle["half"].dtype, bundle["half"].shape) == (symm.bf16, (8,))
+        assert bundle["nothing"].shape == (0, 3)
+        assert [array.nbytes for _, array in bundle.items()] == [128, 32, 8, 16, 0]
+        with pytest.raises(KeyError):
+            bundle["layer"]
+        with pytest.raises(symm.InvalidArgumentError, match="index"):
+            bundle.at(5)
+
+
+def test_a_bundle_is_for_reading_unless_asked_for(model):
+    token = symm.ipc_export_bundle(model)
+    assert not symm.import_bundle(token)["layer.bias"].numpy().flags.writeable
+    symm.import_bundle(token, read_only=False)["layer.bias"].numpy()[0] = -1
+    assert model["layer.weight"].numpy()[1, 0] == -1
+
+
+def test_a_bundle_is_a_lease_until_its_last_view_is_gone(model):
+    bundle = symm.import_bundle(symm.ipc_export_bundle(model))
+    array = bundle["layer.bias"]
+    bundle.close()
+    assert count_of_leases() == 1
+    assert model["layer.weight"].holders().leases == 1
+    assert array.numpy()[0] == 8
+    array.close()
+    assert count_of_leases() == 0
+    with pytest.raises(symm.InvalidHandleError):
+        bundle["layer.bias"]
+
+
+def test_what_cannot_be_in_a_bundle_is_named(model):
+    with pytest.raises(symm.InvalidArgumentError, match=r"pieces\[1\].pointer"):
+        symm.ipc_export_bundle({"a": model["layer.weight"], "b": np.zeros(4)})
+    with pytest.raises(symm.InvalidArgumentError, match=r"arrays\['b'\]: is not contiguous"):
+        symm.ipc_export_bundle({"b": np.zeros((4, 4))[:, 1]})
+    with pytest.raises(symm.InvalidArgumentError, match="no bundle"):
+        symm.import_bundle(model["layer.weight"].export_token())
+
+
+def test_pieces_that_say_something_else_are_bytes(model):
+    weight = model["layer.weight"]
+    pieces = [(weight.pointer, 128, "a", b"f32[4,9]", 8), (weight.pointer, 4, None, b"", 0)]
+    with symm.import_bundle(symm._raw.symm_ipc_export_bundle(pieces, None, 0)) as bundle:
+        assert (bundle["a"].dtype, bundle["a"].shape) == (symm.u8, (128,))
+        assert bundle.keys() == ["a"]
+        assert bundle.at(1).nbytes == 4
+
+
+# ---- versions
+
+
+def test_versions_are_published_and_looked_up(model):
+    first = symm.ipc_export_bundle({"w": model["layer.weight"]})
+    second = symm.ipc_export_bundle({"w": model["half"]})
+    symm.ipc_publish("weights", 3, first)
+    assert symm.ipc_lookup("weights", timeout=0) == (3, first)
+    symm.ipc_publish("weights", 4, second, keep=1)
+    assert symm.ipc_lookup("weights", 3, compare=symm.Compare.GT, timeout=0) == (4, second)
+    with pytest.raises(symm.InvalidHandleError):
+        symm.import_bundle(first)
+    with pytest.raises(symm.TimeoutError, match="the versions there are 4"):
+        symm.ipc_lookup("weights", 4, compare=symm.Compare.GT, timeout=0)
+
+    held = symm.import_bundle(second)
+    with pytest.raises(symm.TimeoutError, match="this process"):
+        symm.ipc_withdraw_version("weights", 4, timeout=0)
+    held.close()
+    symm.ipc_withdraw_version("weights", 4)
+    with pytest.raises(symm.TimeoutError, match="no version of it"):
+        symm.ipc_lookup("weights", timeout=0)

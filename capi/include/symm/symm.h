@@ -5188,15 +5188,92 @@ SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t bytes,
                                        void *out_token, size_t capacity, size_t *out_bytes,
                                        void *stream);
 
+/**
+ * A piece of memory in a bundle: a tensor of a model, for one. An input of
+ * symm_ipc_export_bundle(), and filled by symm_ipc_bundle_piece().
+ */
+typedef struct {
+  size_t struct_size;
+  /** Where it is; of an import, where it is mapped here. NULL if it has 0 bytes. */
+  void *pointer;
+  /** Bytes of the piece; 0: of no memory, such as an empty tensor. */
+  uint64_t bytes;
+  /**
+   * Its name, a line of UTF-8 of at most SYMM_IPC_NAME_MAX_BYTES bytes, of no other piece of
+   * the bundle; or NULL: the piece has an index only. Of an import, the library's, which is
+   * there until the last symm_ipc_release().
+   */
+  const char *name;
+  /**
+   * What the piece is, for those who import it: `about_bytes` bytes, which the library does
+   * not look at; NULL if there are none. Of an import as `name`, at a multiple of 16.
+   */
+  const void *about;
+  /** At most SYMM_IPC_ABOUT_MAX_BYTES. */
+  uint64_t about_bytes;
+} symm_ipc_piece_t;
+
+/** The zeroed symm_ipc_piece_t: a piece of no memory, without a name. */
+#define SYMM_IPC_PIECE_INIT {sizeof(symm_ipc_piece_t), NULL, 0, NULL, NULL, 0}
+
+/** Longest name of a piece, or of a version, in bytes. */
+#define SYMM_IPC_NAME_MAX_BYTES 1000
+/** Most bytes that say what a piece is. */
+#define SYMM_IPC_ABOUT_MAX_BYTES 4096
+/** Most pieces of a bundle. */
+#define SYMM_IPC_BUNDLE_MAX_PIECES 1048576
+
+/**
+ * Make one token for many pieces of memory, each with a name and with what it is: a bundle.
+ * [local] [stream] Since 0.2.
+ *
+ * The pieces may lie in any number of blocks. An import maps each block once, at the cost of
+ * one answer of the exporter for up to 252 blocks, and holds one lease, which counts for all
+ * pieces: symm_ipc_holders() and symm_ipc_withdraw() of any part of any piece know it. The
+ * token ends as soon as a buffer of a piece is released, or a part of a piece withdrawn, so
+ * who imports a bundle gets all of it or nothing. What the pieces are lies in memory that this
+ * process keeps until then, and that nobody can write. To export the same pieces again takes no
+ * more of it.
+ *
+ * @param pieces          the pieces, which may overlap. All lie in memory of one back end
+ *                        and device, each as the piece of symm_ipc_export(). Memory that was
+ *                        imported from a process that lives belongs to no bundle but that
+ *                        process's.
+ * @param count           how many; at least one of them has bytes.
+ * @param options         NULL means the defaults; hold_ms and hold_imports keep all the blocks.
+ * @param[out] out_token  receives the token, for symm_ipc_import().
+ * @param capacity        bytes that out_token holds; SYMM_IPC_TOKEN_MAX_BYTES is always enough.
+ * @param[out] out_bytes  receives the length of the token; not NULL.
+ * @param stream          orders the call; NULL with memory of the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as symm_ipc_export(), of a piece, which the message has;
+ *                                    count is 0 or more than SYMM_IPC_BUNDLE_MAX_PIECES, or no
+ *                                    piece has bytes; a name is too long, is not one line of
+ *                                    UTF-8, or is that of two pieces; about_bytes is too large;
+ *                                    or the pieces lie in memory of several devices.
+ * @retval SYMM_ERR_UNAVAILABLE       as symm_ipc_export().
+ * @retval SYMM_ERR_OUT_OF_MEMORY     there is no memory for what the pieces are.
+ * @retval SYMM_ERR_SYSTEM            a system call failed.
+ */
+SYMM_API symm_status_t symm_ipc_export_bundle(const symm_ipc_piece_t *pieces, size_t count,
+                                              const symm_ipc_export_options_t *options,
+                                              void *out_token, size_t capacity,
+                                              size_t *out_bytes, void *stream);
+
 /* Flags of symm_ipc_import_options_t. */
 
 /** symm_ipc_import_options_t.device is the device for which to map. */
 #define SYMM_IPC_ON_DEVICE UINT64_C(1)
+/**
+ * Map the memory for reading only. A store to it faults as one to any memory that may not be
+ * written: by a signal (SIGSEGV) on the host, by an error of the kernel on a GPU. The memory
+ * stays writable for its owner, and for those that import it without this flag.
+ */
+#define SYMM_IPC_READ_ONLY UINT64_C(2)
 
 /** How to import. NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  /** 0 or SYMM_IPC_ON_DEVICE. */
+  /** SYMM_IPC_ON_DEVICE, SYMM_IPC_READ_ONLY, or both; or 0. */
   uint64_t flags;
   /** Deadline for the exporter's answer in milliseconds; 0: $SYMM_TIMEOUT_MS, else 60,000. */
   uint64_t timeout_ms;
@@ -5218,10 +5295,10 @@ typedef struct {
  * Map the memory that a token names.
  * [local] [blocking, options.timeout_ms] [stream] Since 0.2.
  *
- * Imports of one buffer in one process share one mapping. After the first, importing another
- * piece of it is local.
+ * Imports of one buffer in one process share one mapping, and one more if some are for reading
+ * only. After the first, importing another piece of it is local.
  *
- * @param token        as made by symm_ipc_export().
+ * @param token        as made by symm_ipc_export() or symm_ipc_export_bundle().
  * @param token_bytes  exactly the length of the token.
  * @param options      NULL means the defaults.
  * @param[out] out     one reference, for symm_ipc_release().
@@ -5246,7 +5323,8 @@ SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_bytes,
                                        symm_ipc_t **out, void *stream);
 
 /**
- * Address of the imported piece; NULL if it has 0 bytes.
+ * Address of the imported piece; NULL if it has 0 bytes, or if it is a bundle, whose pieces
+ * symm_ipc_bundle_piece() tells.
  * [local] [capturable] Since 0.2.
  *
  * Valid until the last symm_ipc_release(), even after the exporter died.
@@ -5254,7 +5332,7 @@ SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_bytes,
 SYMM_API symm_status_t symm_ipc_pointer(symm_ipc_t *ipc, void **out_pointer);
 
 /**
- * Bytes of the imported piece.
+ * Bytes of the imported piece; of a bundle, those of all its pieces.
  * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_ipc_bytes(symm_ipc_t *ipc, size_t *out_bytes);
@@ -5265,11 +5343,11 @@ typedef struct {
   symm_backend_t backend;
   /** Device for which it is mapped here; 0 with the host back end. */
   int32_t device;
-  /** Bytes of the piece. */
+  /** Bytes of the piece; of a bundle, those of all its pieces. */
   uint64_t bytes;
-  /** Offset of the piece in the exporter's block. */
+  /** Offset of the piece in the exporter's block; 0 of a bundle. */
   uint64_t offset;
-  /** Bytes of that block. */
+  /** Bytes of that block; of a bundle, those of all its blocks. */
   uint64_t block_bytes;
   /** Process id of the exporter, as it knows itself. */
   int64_t exporter_pid;
@@ -5277,6 +5355,8 @@ typedef struct {
   int32_t exporter_alive;
   /** 1 if the host may touch it: memory of the host back end, or of SYMM_ALLOC_HOST. */
   int32_t host_memory;
+  /** SYMM_IPC_READ_ONLY if it is mapped for reading only; or 0. */
+  uint64_t flags;
 } symm_ipc_info_t;
 
 /**
@@ -5284,6 +5364,42 @@ typedef struct {
  * [local] [capturable] Since 0.2.
  */
 SYMM_API symm_status_t symm_ipc_info(symm_ipc_t *ipc, symm_ipc_info_t *out);
+
+/**
+ * How many pieces an imported bundle has.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param[out] out_count  the pieces.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the token was not that of a bundle.
+ */
+SYMM_API symm_status_t symm_ipc_bundle_size(symm_ipc_t *ipc, size_t *out_count);
+
+/**
+ * Describe a piece of an imported bundle: where it is mapped, its name, and what it is.
+ * [local] [capturable] Since 0.2.
+ *
+ * Name and `about` lie in memory that nobody can write, not even the exporter.
+ *
+ * @param index     its place in the list of which the bundle was made, from 0.
+ * @param[out] out  the piece.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the token was not that of a bundle, or index is too large
+ *                                    for its size.
+ * @retval SYMM_ERR_PEER_FAILED       what the exporter says of the piece is impossible.
+ */
+SYMM_API symm_status_t symm_ipc_bundle_piece(symm_ipc_t *ipc, size_t index,
+                                             symm_ipc_piece_t *out);
+
+/**
+ * Find a piece of an imported bundle by its name, at the same cost for any number of pieces.
+ * [local] [capturable] Since 0.2.
+ *
+ * @param name            its name.
+ * @param[out] out_index  its place in the list of which the bundle was made.
+ * @retval SYMM_ERR_NOT_FOUND         no piece has the name; INVALID_ARGUMENT: it is no bundle.
+ * @retval SYMM_ERR_PEER_FAILED       what the exporter says of its pieces is impossible.
+ */
+SYMM_API symm_status_t symm_ipc_bundle_find(symm_ipc_t *ipc, const char *name,
+                                            size_t *out_index);
 
 /**
  * Let another stream wait for the export: what is issued on `stream` next runs after what the
@@ -5353,6 +5469,116 @@ SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
  */
 SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t bytes,
                                          const symm_call_options_t *options);
+
+/** How to publish. NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  /**
+   * The versions of this name that stay published by this process, the new one among them: the
+   * tokens of those with the lowest numbers end, and nobody waits for their leases. 0: all.
+   */
+  uint64_t keep;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
+} symm_ipc_publish_options_t;
+
+/** The defaults of symm_ipc_publish_options_t. */
+#define SYMM_IPC_PUBLISH_OPTIONS_INIT {sizeof(symm_ipc_publish_options_t), 0, NULL}
+
+/**
+ * Publish a token under a name and the number of a version, for symm_ipc_lookup().
+ * [local] Since 0.2.
+ *
+ * Versions of a name coexist: readers keep the one that they have imported, and a new one takes
+ * nothing away from them. Version and token become known in one step. They are in the directory
+ * of the tokens, and end with this process, or with symm_ipc_withdraw_version().
+ *
+ * @param name         one line of UTF-8, of 1 to SYMM_IPC_NAME_MAX_BYTES bytes. Processes may
+ *                     publish under one name.
+ * @param version      its number, which this process has not published under this name; larger
+ *                     is newer.
+ * @param token        made by symm_ipc_export() or symm_ipc_export_bundle() in this process.
+ * @param token_bytes  exactly the length of the token.
+ * @param options      NULL means the defaults.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the name is empty, too long or not one line of UTF-8; this
+ *                                    process has published this version, or a newer one beside
+ *                                    `keep` others; or the bytes are no token of this process.
+ * @retval SYMM_ERR_INVALID_HANDLE    the memory of the token was released or withdrawn.
+ * @retval SYMM_ERR_SYSTEM            a system call failed.
+ */
+SYMM_API symm_status_t symm_ipc_publish(const char *name, uint64_t version, const void *token,
+                                        size_t token_bytes,
+                                        const symm_ipc_publish_options_t *options);
+
+/** How to look a version up. NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  /**
+   * How long to wait for such a version, in milliseconds; 0: $SYMM_TIMEOUT_MS, else 60,000;
+   * SYMM_TIMEOUT_NOW: only look.
+   */
+  uint64_t timeout_ms;
+  /** Where the publisher's $SYMM_IPC_DIRECTORY is seen here; NULL: $SYMM_IPC_DIRECTORY. */
+  const char *directory;
+  /** NULL, or receives the failure of this call. */
+  symm_failure_t *failure;
+} symm_ipc_lookup_options_t;
+
+/** The defaults of symm_ipc_lookup_options_t. */
+#define SYMM_IPC_LOOKUP_OPTIONS_INIT {sizeof(symm_ipc_lookup_options_t), 0, NULL, NULL}
+
+/**
+ * Find the newest published version of a name that compares with a number, and wait for one if
+ * there is none.
+ * [local] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * What processes that are gone have published is passed over. A version may be withdrawn when
+ * its token is imported; then the import is INVALID_HANDLE or PEER_FAILED, and one looks again.
+ *
+ * @param name              as it was published.
+ * @param compare           SYMM_COMPARE_*, with the version on its left: SYMM_COMPARE_GT finds
+ *                          the newest that is newer than `version`, and SYMM_COMPARE_GE with 0
+ *                          the newest of all.
+ * @param version           the number to compare with.
+ * @param options           NULL means the defaults.
+ * @param[out] out_token    receives the token, for symm_ipc_import().
+ * @param capacity          bytes that out_token holds, such as SYMM_IPC_TOKEN_MAX_BYTES.
+ * @param[out] out_bytes    receives the length of the token; not NULL.
+ * @param[out] out_version  receives the version; not NULL.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the name is impossible, compare is negative, or capacity
+ *                                    is too small.
+ * @retval SYMM_ERR_UNSUPPORTED       compare is not known.
+ * @retval SYMM_ERR_TIMEOUT           no process has published such a version; the message tells
+ *                                    which versions there are.
+ * @retval SYMM_ERR_UNAVAILABLE       the directory is not private.
+ * @retval SYMM_ERR_SYSTEM            a system call failed.
+ */
+SYMM_API symm_status_t symm_ipc_lookup(const char *name, symm_compare_t compare,
+                                       uint64_t version,
+                                       const symm_ipc_lookup_options_t *options,
+                                       void *out_token, size_t capacity, size_t *out_bytes,
+                                       uint64_t *out_version);
+
+/**
+ * Withdraw a version that this process has published: end its token, and wait until nobody
+ * holds a lease on it.
+ * [local] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * Other versions stay, also those in the same blocks that have bundles of their own. Afterwards
+ * the memory of the version may be written anew.
+ *
+ * @param name     as it was published.
+ * @param version  its number.
+ * @param options  NULL means the defaults.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  this process has not published this version, or it is
+ *                                    withdrawn, and nobody holds it.
+ * @retval SYMM_ERR_TIMEOUT           as symm_ipc_withdraw(). The version is not published any
+ *                                    more; the same call again waits on for its leases, as for
+ *                                    those of a version that `keep` has ended.
+ * @retval SYMM_ERR_PEER_FAILED       as symm_ipc_withdraw().
+ */
+SYMM_API symm_status_t symm_ipc_withdraw_version(const char *name, uint64_t version,
+                                                 const symm_call_options_t *options);
 
 /** Holders of leases on a piece of memory. Filled by symm_ipc_holders(). */
 typedef struct {

@@ -1934,8 +1934,22 @@ Token ipc_export(const Piece &piece,
   return token;
 }
 
-// Memory of another process: a lease on the piece that a token names. It moves, and only
-// share() copies it.
+// Make one token for many named pieces. symm_ipc_export_bundle(). [local] [stream]
+inline Token
+ipc_export_bundle(Span<const symm_ipc_piece_t> pieces,
+                  const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
+                  void *stream = nullptr) {
+  Token token(SYMM_IPC_TOKEN_MAX_BYTES);
+  size_t size = 0;
+  check(symm_ipc_export_bundle(pieces.data(), pieces.size(), &options, token.data(),
+                               token.size(), &size, stream),
+        "symm_ipc_export_bundle");
+  token.resize(size);
+  return token;
+}
+
+// Memory of another process: a lease on the piece, or on the bundle, that a token names. It
+// moves, and only share() copies it.
 class Import {
  public:
   Import() noexcept = default;
@@ -1999,6 +2013,22 @@ class Import {
             detail::given("symm_ipc_bytes", symm_ipc_bytes, ipc_) / sizeof(T)};
   }
 
+  // How many pieces a bundle has. symm_ipc_bundle_size(). [local]
+  size_t bundle_size() const {
+    return detail::given("symm_ipc_bundle_size", symm_ipc_bundle_size, ipc_);
+  }
+
+  // A piece of a bundle. symm_ipc_bundle_piece(). [local]
+  symm_ipc_piece_t bundle_piece(size_t index) const {
+    return detail::given("symm_ipc_bundle_piece", symm_ipc_bundle_piece, ipc_, index);
+  }
+
+  // The piece of a bundle that has a name. symm_ipc_bundle_find(). [local]
+  symm_ipc_piece_t bundle_piece(const std::string &name) const {
+    return bundle_piece(
+        detail::given("symm_ipc_bundle_find", symm_ipc_bundle_find, ipc_, name.c_str()));
+  }
+
   // Facts about the import. symm_ipc_info(). [local]
   symm_ipc_info_t info() const { return detail::given("symm_ipc_info", symm_ipc_info, ipc_); }
 
@@ -2014,6 +2044,43 @@ void ipc_withdraw(const Piece &piece, const CallOptions &options = {}) {
   const Span span(piece);
   const auto c = detail::in_c(options);
   check(symm_ipc_withdraw(span.data(), span.size_bytes(), &c), "symm_ipc_withdraw");
+}
+
+// Publish a token under a name and the number of a version. symm_ipc_publish(). [local]
+inline void
+ipc_publish(const std::string &name, uint64_t version, Span<const std::byte> token,
+            const symm_ipc_publish_options_t &options = SYMM_IPC_PUBLISH_OPTIONS_INIT) {
+  check(symm_ipc_publish(name.c_str(), version, token.data(), token.size(), &options),
+        "symm_ipc_publish");
+}
+
+// A version that was looked up.
+struct PublishedVersion {
+  uint64_t version = 0;
+  Token token;
+};
+
+// Find the newest version of a name that compares with `version`, and wait for one.
+// symm_ipc_lookup(). [local] [blocking]
+inline PublishedVersion
+ipc_lookup(const std::string &name, symm_compare_t compare = SYMM_COMPARE_GE,
+           uint64_t version = 0,
+           const symm_ipc_lookup_options_t &options = SYMM_IPC_LOOKUP_OPTIONS_INIT) {
+  PublishedVersion found{0, Token(SYMM_IPC_TOKEN_MAX_BYTES)};
+  size_t size = 0;
+  check(symm_ipc_lookup(name.c_str(), compare, version, &options, found.token.data(),
+                        found.token.size(), &size, &found.version),
+        "symm_ipc_lookup");
+  found.token.resize(size);
+  return found;
+}
+
+// Withdraw a version, and wait until nobody holds it. symm_ipc_withdraw_version(). [local]
+// [blocking]
+inline void ipc_withdraw_version(const std::string &name, uint64_t version,
+                                 const CallOptions &options = {}) {
+  const auto c = detail::in_c(options);
+  check(symm_ipc_withdraw_version(name.c_str(), version, &c), "symm_ipc_withdraw_version");
 }
 
 // Ask who holds leases on `piece`. symm_ipc_holders(). [local]

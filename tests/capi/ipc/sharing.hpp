@@ -59,6 +59,11 @@ struct Import : symm::Import {
 inline Import import(const Token& token, uint64_t timeout_ms = 20'000) {
   return Import(token, {sizeof(symm_ipc_import_options_t), 0, timeout_ms, nullptr, 0, nullptr});
 }
+inline Import import_for_reading(const Token& token) {
+  symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
+  options.flags = SYMM_IPC_READ_ONLY;
+  return Import(token, options);
+}
 inline Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'000) {
   return outcome_of([&] { import(token, timeout_ms); });
 }

@@ -34,6 +34,7 @@ export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_r
 export reduce_scatter_rows!, gatherv!, scatterv!, broadcast_bytes!
 export allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
+export export_bundle, import_bundle, ipc_publish, ipc_lookup, ipc_withdraw_version
 
 include("call.jl")
 include("generated.jl")
@@ -55,6 +56,7 @@ include("collectives.jl")
 include("exchange.jl")
 include("requests.jl")
 include("ipc.jl")
+include("bundles.jl")
 include("log.jl")
 
 # An image of this module may hold addresses of the process that made it, which are wrong here.

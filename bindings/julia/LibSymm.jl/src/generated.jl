@@ -39,6 +39,12 @@ const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
 const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
 """Longest token in bytes."""
 const SYMM_IPC_TOKEN_MAX_BYTES = Int32(512)
+"""Longest name of a piece, or of a version, in bytes."""
+const SYMM_IPC_NAME_MAX_BYTES = Int32(1000)
+"""Most bytes that say what a piece is."""
+const SYMM_IPC_ABOUT_MAX_BYTES = Int32(4096)
+"""Most pieces of a bundle."""
+const SYMM_IPC_BUNDLE_MAX_PIECES = Int32(1048576)
 """
 Major version of this header. It changes where a compiled program would no longer work.
 """
@@ -365,6 +371,12 @@ const SYMM_IPC_NO_HOLD = UInt64(0x1)
 # Flags of symm_ipc_import_options_t.
 """symm_ipc_import_options_t.device is the device for which to map."""
 const SYMM_IPC_ON_DEVICE = UInt64(0x1)
+"""
+Map the memory for reading only. A store to it faults as one to any memory that may not be
+written: by a signal (SIGSEGV) on the host, by an error of the kernel on a GPU. The memory
+stays writable for its owner, and for those that import it without this flag.
+"""
+const SYMM_IPC_READ_ONLY = UInt64(0x2)
 
 """Ranks that share memory, deadlines and failures."""
 mutable struct symm_group_t end
@@ -875,6 +887,19 @@ struct symm_ipc_export_options_t
     failure::Ptr{symm_failure_t}
 end
 
+"""
+A piece of memory in a bundle: a tensor of a model, for one. An input of
+symm_ipc_export_bundle(), and filled by symm_ipc_bundle_piece().
+"""
+struct symm_ipc_piece_t
+    struct_size::Csize_t
+    pointer::Ptr{Cvoid}
+    bytes::UInt64
+    name::Cstring
+    about::Ptr{Cvoid}
+    about_bytes::UInt64
+end
+
 """How to import. NULL means the defaults."""
 struct symm_ipc_import_options_t
     struct_size::Csize_t
@@ -896,6 +921,22 @@ struct symm_ipc_info_t
     exporter_pid::Int64
     exporter_alive::Int32
     host_memory::Int32
+    flags::UInt64
+end
+
+"""How to publish. NULL means the defaults."""
+struct symm_ipc_publish_options_t
+    struct_size::Csize_t
+    keep::UInt64
+    failure::Ptr{symm_failure_t}
+end
+
+"""How to look a version up. NULL means the defaults."""
+struct symm_ipc_lookup_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64
+    directory::Cstring
+    failure::Ptr{symm_failure_t}
 end
 
 """Holders of leases on a piece of memory. Filled by symm_ipc_holders()."""
@@ -1003,8 +1044,11 @@ const STRUCTS = (
     symm_request_info_t,
     symm_plan_info_t,
     symm_ipc_export_options_t,
+    symm_ipc_piece_t,
     symm_ipc_import_options_t,
     symm_ipc_info_t,
+    symm_ipc_publish_options_t,
+    symm_ipc_lookup_options_t,
     symm_ipc_holders_t,
     symm_ipc_collect_stats_t,
     symm_ipc_stats_t,
@@ -2400,6 +2444,20 @@ Tell which algorithm a collective would use if every rank passed memory like thi
     stream::Ptr{Cvoid},
 )::symm_status_t
 
+"""
+Make one token for many pieces of memory, each with a name and with what it is: a bundle.
+[local] [stream]
+"""
+@waiting symm_ipc_export_bundle(
+    pieces::Ptr{symm_ipc_piece_t},
+    count::Csize_t,
+    options::Ptr{symm_ipc_export_options_t},
+    out_token::Ptr{Cvoid},
+    capacity::Csize_t,
+    out_bytes::Ptr{Csize_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
 """Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream]"""
 @waiting symm_ipc_import(
     token::Ptr{Cvoid},
@@ -2409,14 +2467,42 @@ Tell which algorithm a collective would use if every rank passed memory like thi
     stream::Ptr{Cvoid},
 )::symm_status_t
 
-"""Address of the imported piece; NULL if it has 0 bytes. [local] [capturable]"""
+"""
+Address of the imported piece; NULL if it has 0 bytes, or if it is a bundle, whose pieces
+symm_ipc_bundle_piece() tells. [local] [capturable]
+"""
 @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
-"""Bytes of the imported piece. [local] [capturable]"""
+"""
+Bytes of the imported piece; of a bundle, those of all its pieces. [local] [capturable]
+"""
 @call symm_ipc_bytes(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
 
 """Describe an import. [local] [capturable]"""
 @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
+
+"""How many pieces an imported bundle has. [local] [capturable]"""
+@call symm_ipc_bundle_size(ipc::Ptr{symm_ipc_t}, out_count::Ptr{Csize_t})::symm_status_t
+
+"""
+Describe a piece of an imported bundle: where it is mapped, its name, and what it is.
+[local] [capturable]
+"""
+@call symm_ipc_bundle_piece(
+    ipc::Ptr{symm_ipc_t},
+    index::Csize_t,
+    out::Ptr{symm_ipc_piece_t},
+)::symm_status_t
+
+"""
+Find a piece of an imported bundle by its name, at the same cost for any number of pieces.
+[local] [capturable]
+"""
+@call symm_ipc_bundle_find(
+    ipc::Ptr{symm_ipc_t},
+    name::Cstring,
+    out_index::Ptr{Csize_t},
+)::symm_status_t
 
 """
 Let another stream wait for the export: what is issued on `stream` next runs after what the
@@ -2451,6 +2537,42 @@ lease on any part of it. [local] [blocking, options.timeout_ms]
 @waiting symm_ipc_withdraw(
     pointer::Ptr{Cvoid},
     bytes::Csize_t,
+    options::Ptr{symm_call_options_t},
+)::symm_status_t
+
+"""
+Publish a token under a name and the number of a version, for symm_ipc_lookup(). [local]
+"""
+@call symm_ipc_publish(
+    name::Cstring,
+    version::UInt64,
+    token::Ptr{Cvoid},
+    token_bytes::Csize_t,
+    options::Ptr{symm_ipc_publish_options_t},
+)::symm_status_t
+
+"""
+Find the newest published version of a name that compares with a number, and wait for one if
+there is none. [local] [blocking, options.timeout_ms]
+"""
+@waiting symm_ipc_lookup(
+    name::Cstring,
+    compare::symm_compare_t,
+    version::UInt64,
+    options::Ptr{symm_ipc_lookup_options_t},
+    out_token::Ptr{Cvoid},
+    capacity::Csize_t,
+    out_bytes::Ptr{Csize_t},
+    out_version::Ptr{UInt64},
+)::symm_status_t
+
+"""
+Withdraw a version that this process has published: end its token, and wait until nobody
+holds a lease on it. [local] [blocking, options.timeout_ms]
+"""
+@waiting symm_ipc_withdraw_version(
+    name::Cstring,
+    version::UInt64,
     options::Ptr{symm_call_options_t},
 )::symm_status_t
 

@@ -43,7 +43,8 @@ ipc_stream(::Nothing) = C_NULL
 ipc_stream(stream) = stream_handle(stream)
 
 """
-    import_token(token; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
+    import_token(token; read_only=false, timeout=nothing, directory=nothing, device=nothing,
+                 stream=nothing)
     import_token(T, token, dims...; options...)
 
 Map the memory that a token names. Local, blocking.
@@ -54,7 +55,7 @@ elements of type `T`; without dims a vector of the whole piece.
 
 `directory` is the path of the exporter's socket directory in this process, if it is not the
 exporter's path. `device` is the CUDA ordinal for which the memory is mapped; without it, the GPU
-that has the memory.
+that has the memory. With `read_only` it is mapped so that a store throws a `ReadOnlyMemoryError`.
 """
 function import_token(token::AbstractVector{UInt8}; options...)
     return finalizer(release, open_token(token; options...))
@@ -67,10 +68,13 @@ function import_token(
     return ImportedArray{T}(open_token(token; options...), dims_of)
 end
 
-function open_token(token; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
+function open_token(
+    token; read_only=false, timeout=nothing, directory=nothing, device=nothing, stream=nothing
+)
     given_bytes = convert(Vector{UInt8}, token)
     on = ipc_stream(stream)
     flags = device === nothing ? UInt64(0) : SYMM_IPC_ON_DEVICE
+    read_only && (flags |= SYMM_IPC_READ_ONLY)
     return with_text(directory) do path
         handle = produced(Ptr{symm_ipc_t}) do call, out
             how = options_of(
@@ -103,7 +107,9 @@ struct ImportedArray{T,N} <: MappedArray{T,N}
     data::Array{T,N}
     import_::Import
 
-    function ImportedArray{T}(made::Import, dims_of) where {T}
+    function ImportedArray{T}(
+        made::Import, dims_of, start=pointer(made), bytes=made.bytes
+    ) where {T}
         try
             info(made).backend == SYMM_BACKEND_HOST || throw(
                 ArgumentError(
@@ -111,7 +117,7 @@ struct ImportedArray{T,N} <: MappedArray{T,N}
                 ),
             )
             dims = dims_of(made)
-            data = wrap_block(T, pointer(made), made.bytes, dims, 0)
+            data = wrap_block(T, start, bytes, dims, 0)
             # The lease ends with the array that borrows the memory, and not with `made`, which may
             # be collected first.
             return new{T,length(dims)}(finalizer(_ -> release(made), data), made)

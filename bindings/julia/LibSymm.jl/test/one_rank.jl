@@ -520,6 +520,64 @@ using Serialization: serialize
         @test ipc_collect().limbo_bytes == 0
     end
 
+    @testset "imports for reading only" begin
+        A = SymmArray(group, collect(Float32, 1:100))
+        B = import_token(Float32, export_token(A); read_only=true)
+        @test LibSymm.info(B).flags == LibSymm.SYMM_IPC_READ_ONLY
+        @test B == A
+        @test_throws ReadOnlyMemoryError B[1] = 2
+        A[1] = 3
+        @test B[1] == 3
+    end
+
+    @testset "bundles" begin
+        A = SymmArray(group, reshape(collect(Float32, 1:12), 3, 4))
+        B = SymmArray(group, collect(Int64, 1:5))
+        before = ipc_stats().leases
+        token = export_bundle(["weight" => A, "steps" => B, "part" => view(B, 2:3)])
+        @test length(token) <= LibSymm.SYMM_IPC_TOKEN_MAX_BYTES
+        bundle = import_bundle(token)
+        @test length(bundle) == 3
+        @test keys(bundle) == ["weight", "steps", "part"]
+        @test haskey(bundle, "part") && !haskey(bundle, "par")
+        @test bundle["weight"] == A
+        @test bundle["part"] == [2, 3]
+        @test bundle["steps"] isa DenseArray{Int64,1}
+        @test_throws KeyError bundle["none"]
+        @test_throws ReadOnlyMemoryError bundle["steps"][1] = 2
+        @test ipc_stats().leases == before + 1
+        import_bundle(token; read_only=false)["steps"][1] = 7
+        @test B[1] == 7
+        close(bundle)
+
+        twice() = export_bundle(["a" => A, "a" => B])
+        @test refused(twice, LibSymm.SYMM_ERR_INVALID_ARGUMENT)
+        private() = export_bundle(["a" => zeros(4)])
+        @test refused(private, LibSymm.SYMM_ERR_INVALID_ARGUMENT)
+    end
+
+    @testset "versions" begin
+        A = SymmArray(group, collect(Float32, 1:10))
+        B = SymmArray(group, collect(Float32, 1:10))
+        ipc_publish("julia", 1, export_bundle(["a" => A]))
+        ipc_publish("julia", 2, export_bundle(["a" => B]))
+        @test ipc_lookup("julia"; timeout=0).version == 2
+        @test ipc_lookup("julia", <, 2; timeout=0).version == 1
+        @test refused(
+            () -> ipc_lookup("julia", >, 2; timeout=0), LibSymm.SYMM_ERR_TIMEOUT
+        )
+        held = import_bundle(ipc_lookup("julia", ==, 1).token)
+        @test refused(
+            () -> ipc_withdraw_version("julia", 1; timeout=0), LibSymm.SYMM_ERR_TIMEOUT
+        )
+        close(held)
+        ipc_withdraw_version("julia", 1)
+        ipc_publish("julia", 3, export_bundle(["a" => A]); keep=1)
+        @test refused(
+            () -> ipc_lookup("julia", ==, 2; timeout=0), LibSymm.SYMM_ERR_TIMEOUT
+        )
+    end
+
     @testset "memory that is short" begin
         asked = []
         too_much = 1 << 50  # no machine has so many bytes

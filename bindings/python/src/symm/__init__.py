@@ -107,13 +107,19 @@ from symm.exchange import Exchange as Exchange, Neighbor as Neighbor
 from symm.group import Group as Group, GroupInfo as GroupInfo, unique_id as unique_id
 from symm.heap import Heap as Heap
 from symm.ipc import (
+    Bundle as Bundle,
     ImportedArray as ImportedArray,
+    import_bundle as import_bundle,
     import_token as import_token,
     ipc_collect as ipc_collect,
     ipc_export as ipc_export,
+    ipc_export_bundle as ipc_export_bundle,
     ipc_holders as ipc_holders,
+    ipc_lookup as ipc_lookup,
+    ipc_publish as ipc_publish,
     ipc_stats as ipc_stats,
     ipc_withdraw as ipc_withdraw,
+    ipc_withdraw_version as ipc_withdraw_version,
 )
 from symm.logs import log_to as log_to
 from symm.memory import (

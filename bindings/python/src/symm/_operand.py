@@ -94,9 +94,9 @@ def operand(
     found: Operand | Array
     if isinstance(array, Array):
         array._require_open()
-        if array.device_key == group.device_key:
+        if array.device_key == group.device_key and (array.writable or not written):
             return array
-        found, device, contiguous, writable = array, array.device_key, True, True
+        found, device, contiguous, writable = array, array.device_key, True, array.writable
     else:
         found, device, contiguous, writable = _read(array, name, stream)
 
@@ -136,6 +136,18 @@ def piece_of(array: Any, name: str) -> tuple[int, int]:
     if not contiguous:
         raise InvalidArgumentError(f"{name}: is not contiguous")
     return found.pointer, found.size * found.dtype.itemsize
+
+
+def read_with_shape(array: Any, name: str) -> tuple[Operand | Array, tuple[int, ...]]:
+    """A contiguous array of any package, and its shape."""
+    if isinstance(array, Array):
+        array._require_open()
+        return array, array.shape
+    found, _, contiguous, _ = _read(array, name, 0)
+    if not contiguous:
+        raise InvalidArgumentError(f"{name}: is not contiguous")
+    shape = getattr(array, "shape", (found.size,))
+    return found, tuple(int(extent) for extent in shape)
 
 
 def _require_device(device: Device, name: str, group: OnDevice) -> None:

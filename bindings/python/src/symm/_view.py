@@ -46,12 +46,16 @@ def extents_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
 
 def export(pointer: int, nbytes: int, hold: float | None, hold_imports: int, stream: Any) -> bytes:
     """A token of a piece of memory; `Array.export_token()` explains the other parameters."""
-    options = None
-    if hold is not None or hold_imports:
-        flags = raw.SYMM_IPC_NO_HOLD if hold == 0 else 0
-        options = (flags, 0 if hold == 0 else milliseconds(hold), hold_imports)
     cuda_stream = 0 if stream is None else handle_of(stream)
-    return raw.symm_ipc_export(pointer, nbytes, options, cuda_stream)
+    return raw.symm_ipc_export(pointer, nbytes, export_options(hold, hold_imports), cuda_stream)
+
+
+def export_options(hold: float | None, hold_imports: int) -> tuple[int, int, int] | None:
+    """The fields of symm_ipc_export_options_t."""
+    if hold is None and not hold_imports:
+        return None
+    flags = raw.SYMM_IPC_NO_HOLD if hold == 0 else 0
+    return flags, 0 if hold == 0 else milliseconds(hold), hold_imports
 
 
 def withdraw(pointer: int, nbytes: int, timeout: float | None) -> None:
@@ -82,7 +86,10 @@ class Array(_Exporter):
         nbytes: the number of bytes.
         pointer: the address in this process.
         device_key: DLPack's (device type, device id).
+        writable: whether the memory may be written; False for an import for reading only.
     """
+
+    writable = True
 
     def __init__(
         self, pointer: int, shape: tuple[int, ...], dtype: DType, device_key: tuple[int, int]
@@ -236,14 +243,14 @@ class Array(_Exporter):
 
     # ---- how other packages see it
 
-    def _buffer(self) -> tuple[int, int, str, tuple[int, ...]]:
-        """(address, item size, format, shape), for the buffer protocol."""
+    def _buffer(self) -> tuple[int, int, str, tuple[int, ...], bool]:
+        """(address, item size, format, shape, writable), for the buffer protocol."""
         self._require_open()
         if self.device_key[0] != CPU:
             raise BufferError("this array is in device memory; the buffer protocol is for the host")
         if not self.dtype.format:
             raise BufferError(f"the buffer protocol has no format for {self.dtype!r}")
-        return self.pointer, self.dtype.itemsize, self.dtype.format, self.shape
+        return self.pointer, self.dtype.itemsize, self.dtype.format, self.shape, self.writable
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -264,7 +271,7 @@ class Array(_Exporter):
         return {
             "shape": self.shape,
             "typestr": self.dtype.typestr,
-            "data": (self.pointer, False),
+            "data": (self.pointer, not self.writable),
             "version": 3,
         }
 
@@ -333,8 +340,10 @@ class Array(_Exporter):
             raise BufferError("stream: must be None for host memory")
 
         versioned = max_version is not None and max_version[0] >= 1
+        # Capsules without a version cannot say that their memory may only be read.
+        kind = (1 if self.writable else 3) if versioned else 0
         return raw.dlpack_make(
-            self, self.pointer, self.dtype.value, self.shape, *self.device_key, int(versioned)
+            self, self.pointer, self.dtype.value, self.shape, *self.device_key, kind
         )
 
     def numpy(self) -> np.ndarray[Any, Any]:

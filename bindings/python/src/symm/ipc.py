@@ -7,20 +7,23 @@ which ends with the last array of the import, or with the process that holds it.
 
 from __future__ import annotations
 
+import math
+import re
+
 from symm import _view
 from symm._generated import ImportInfo, IpcCollectStats, IpcHolders, IpcStats
 from symm._library import Closing, Owned, raw
-from symm._operand import piece_of
-from symm._streams import ALL_STREAMS, current_on, handle_of, milliseconds
+from symm._operand import piece_of, read_with_shape
+from symm._streams import ALL_STREAMS, current_on, handle_of, milliseconds, within
 from symm._view import CPU, CUDA, Array, extents_of
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.enums import Backend
-from symm.errors import InvalidArgumentError, InvalidHandleError
+from symm.errors import InvalidArgumentError, InvalidHandleError, NotFoundError
 from symm.memory import Buffer
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 
@@ -60,12 +63,16 @@ class ImportedArray(Array, Closing):
         shape: tuple[int, ...],
         dtype: DType,
         device_key: tuple[int, int],
+        writable: bool = True,
     ) -> None:
         super().__init__(pointer, shape, dtype, device_key)
+        self.writable = writable
         self._lease: _Lease | None = lease
 
     def _derive(self, offset: int, shape: tuple[int, ...], dtype: DType) -> ImportedArray:
-        return ImportedArray(self._open(), self.pointer + offset, shape, dtype, self.device_key)
+        return ImportedArray(
+            self._open(), self.pointer + offset, shape, dtype, self.device_key, self.writable
+        )
 
     def _order(self, stream: int) -> None:
         raw.symm_ipc_stream_wait(self._open()._handle, None, stream)
@@ -121,6 +128,7 @@ def import_token(
     timeout: float | None = None,
     directory: str | None = None,
     device: int | None = None,
+    read_only: bool = False,
     stream: Any = None,
 ) -> ImportedArray:
     """Map the memory that a token names. [local] [blocking, timeout] [stream]
@@ -135,6 +143,9 @@ def import_token(
         directory: the path in this process of the exporter's $SYMM_IPC_DIRECTORY; None: the
             same path as there.
         device: the CUDA ordinal for which to map the memory; None: the GPU that has it.
+        read_only: map the memory so that it cannot be written by this array and its views.
+            Views of packages that know read-only arrays, such as NumPy's, are such; a store
+            through another view ends the process by a signal, or fails on the GPU.
         stream: work on this stream, and on the streams of later views, comes after the work
             that the exporter had issued before the export. The lease ends once all work is over
             that the device had when the last view was released.
@@ -147,21 +158,265 @@ def import_token(
         PeerFailedError: the exporter is gone.
         symm.TimeoutError: the exporter does not answer.
     """
-    flags = 0 if device is None else raw.SYMM_IPC_ON_DEVICE
-    options = (flags, milliseconds(timeout), directory, device or 0)
-    cuda_stream = 0 if stream is None else handle_of(stream)
-    lease = _Lease(raw.symm_ipc_import(bytes(token), options, cuda_stream))
+    lease = _import(token, timeout, directory, device, read_only, stream)
     info = ImportInfo.read(raw.symm_ipc_info(lease._handle))
 
     kind = dtype_of(dtype)
     extents = (info.bytes // kind.itemsize,) if shape is None else extents_of(shape)
     device_key = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
-    array = ImportedArray(lease, raw.symm_ipc_pointer(lease._handle), extents, kind, device_key)
+    pointer = raw.symm_ipc_pointer(lease._handle)
+    array = ImportedArray(lease, pointer, extents, kind, device_key, not read_only)
     if array.nbytes > info.bytes:
         raise InvalidArgumentError(
             f"shape: {array.nbytes} bytes are more than the {info.bytes} that the token names"
         )
     return array
+
+
+def _import(
+    token: bytes,
+    timeout: float | None,
+    directory: str | None,
+    device: int | None,
+    read_only: bool,
+    stream: Any,
+) -> _Lease:
+    flags = 0 if device is None else raw.SYMM_IPC_ON_DEVICE
+    if read_only:
+        flags |= raw.SYMM_IPC_READ_ONLY
+    options = (flags, milliseconds(timeout), directory, device or 0)
+    cuda_stream = 0 if stream is None else handle_of(stream)
+    return _Lease(raw.symm_ipc_import(bytes(token), options, cuda_stream))
+
+
+def ipc_export_bundle(
+    arrays: Mapping[str, Any],
+    *,
+    hold: float | None = None,
+    hold_imports: int = 0,
+    stream: Any = None,
+) -> bytes:
+    """One token for many named arrays, such as the weights of a model. [local] [stream]
+
+    Any process of this user on this machine maps all of them by one `import_bundle()`, at the
+    cost of a mapping for each block that they lie in.
+
+    Args:
+        arrays: arrays by their names, which are one line of text: of symm's or of any package,
+            in buffers of symm's or, on CUDA, in any memory that the driver can export. All of
+            them lie on one device. Their element types and shapes travel with them.
+        hold: seconds for which the memory is kept for this token, as in `ipc_export()`.
+        hold_imports: the number of imports after which it is not kept any longer.
+        stream: work that was issued on this stream before is visible after the import.
+
+    Raises:
+        InvalidArgumentError: an array is not contiguous, or lies in memory that cannot be
+            exported; the message has its place among `arrays`.
+    """
+    kept = []  # what lives until the call is over
+    pieces = []
+    for name, array in arrays.items():
+        found, shape = read_with_shape(array, f"arrays[{name!r}]")
+        kept.append(found)
+        about = about_of(found.dtype, shape)
+        nbytes = found.size * found.dtype.itemsize
+        pieces.append((found.pointer if nbytes else 0, nbytes, name, about, len(about)))
+    options = _view.export_options(hold, hold_imports)
+    cuda_stream = 0 if stream is None else handle_of(stream)
+    return raw.symm_ipc_export_bundle(pieces, options, cuda_stream)
+
+
+def about_of(dtype: DType, shape: tuple[int, ...]) -> bytes:
+    """What a bundle says of an array, for all languages: ``f32[3,4]``."""
+    return f"{dtype.name}[{','.join(map(str, shape))}]".encode()
+
+
+def _read_about(about: bytes, nbytes: int) -> tuple[DType, tuple[int, ...]]:
+    """The type and the shape that `about` says; else bytes, as another maker left them."""
+    match = re.fullmatch(rb"(\w+)\[((?:\d+(?:,\d+)*)?)\]", about)
+    if match:
+        kind = dtype_of(match[1].decode())
+        shape = tuple(int(extent) for extent in match[2].split(b",") if extent)
+        if math.prod(shape) * kind.itemsize == nbytes:
+            return kind, shape
+    return dtype_of("u8"), (nbytes,)
+
+
+class Bundle(Closing):
+    """The arrays of a bundle, by their names, as `import_bundle()` maps them.
+
+    ``bundle["name"]`` is an `ImportedArray`. Looking one up costs the same for any number of
+    arrays. The lease on all of them ends when this object, its arrays and all views of them are
+    gone.
+    """
+
+    def __init__(self, lease: _Lease, *, read_only: bool) -> None:
+        info = ImportInfo.read(raw.symm_ipc_info(lease._handle))
+        self._device_key = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
+        self._size = raw.symm_ipc_bundle_size(lease._handle)
+        self._read_only = read_only
+        self._lease: _Lease | None = lease
+
+    def _open(self) -> _Lease:
+        if self._lease is None:
+            raise InvalidHandleError("bundle: it was closed")
+        return self._lease
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, in the exporter's order; arrays that have none are passed over."""
+        handle = self._open()._handle
+        for index in range(self._size):
+            name = raw.symm_ipc_bundle_piece(handle, index)[2]
+            if name is not None:
+                yield name
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
+    def _find(self, name: str) -> int | None:
+        try:
+            index: int | None = raw.symm_ipc_bundle_find(self._open()._handle, name, True)
+        except NotFoundError:
+            return None
+        return index
+
+    def __getitem__(self, name: str) -> ImportedArray:
+        index = self._find(name)
+        if index is None:
+            raise KeyError(name)
+        return self.at(index)
+
+    def at(self, index: int) -> ImportedArray:
+        """The array at a place in the exporter's order. [local]"""
+        lease = self._open()
+        pointer, nbytes, _, about = raw.symm_ipc_bundle_piece(lease._handle, index)
+        kind, shape = _read_about(about, nbytes)
+        return ImportedArray(lease, pointer, shape, kind, self._device_key, not self._read_only)
+
+    def keys(self) -> list[str]:
+        """The names. [local]"""
+        return list(self)
+
+    def items(self) -> list[tuple[str, ImportedArray]]:
+        """Names and arrays. [local]"""
+        return [(name, self[name]) for name in self]
+
+    def info(self) -> ImportInfo:
+        """Describe the import. [local]"""
+        return ImportInfo.read(raw.symm_ipc_info(self._open()._handle))
+
+    def close(self) -> None:
+        """Release the bundle. [local] Never waits.
+
+        The lease ends with the last view of its arrays.
+        """
+        self._lease = None
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<symm.Bundle of {self._size}{'' if self._lease else ', closed'}>"
+
+
+def import_bundle(
+    token: bytes,
+    *,
+    timeout: float | None = None,
+    directory: str | None = None,
+    device: int | None = None,
+    read_only: bool = True,
+    stream: Any = None,
+) -> Bundle:
+    """Map the arrays of a bundle. [local] [blocking, timeout] [stream]
+
+    Args:
+        token: the bytes that `ipc_export_bundle()` returned, or `symm_ipc_export_bundle()` in
+            any language. Pieces of which another language says something else are arrays of
+            bytes.
+        timeout: seconds for the exporter's answer, as in `import_token()`.
+        directory: the path in this process of the exporter's $SYMM_IPC_DIRECTORY.
+        device: the CUDA ordinal for which to map the memory; None: the GPU that has it.
+        read_only: map the memory so that it cannot be written, as in `import_token()`.
+        stream: as in `import_token()`.
+
+    Raises:
+        InvalidArgumentError: the bytes are not the token of a bundle.
+        InvalidHandleError: memory of the bundle was released or withdrawn.
+    """
+    lease = _import(token, timeout, directory, device, read_only, stream)
+    return Bundle(lease, read_only=read_only)
+
+
+def ipc_publish(name: str, version: int, token: bytes, *, keep: int = 0) -> None:
+    """Publish a token of this process under a name and the number of a version. [local]
+
+    Versions coexist: readers keep the one that they have imported.
+
+    Args:
+        name: one line of text; several processes may publish under one name.
+        version: its number; larger is newer.
+        token: made by `ipc_export_bundle()`, `ipc_export()` or ``export_token()``.
+        keep: how many versions of the name stay published, with this one; the tokens of those
+            with the lowest numbers end. 0: all.
+
+    Raises:
+        InvalidArgumentError: this process has published the version, or the memory of the token
+            as another version of the name.
+        InvalidHandleError: the memory of the token was released or withdrawn.
+    """
+    raw.symm_ipc_publish(name, version, bytes(token), (keep,) if keep else None)
+
+
+_NEWEST = raw.SYMM_COMPARE_GE
+
+
+def ipc_lookup(
+    name: str,
+    version: int = 0,
+    *,
+    compare: int = _NEWEST,
+    timeout: float | None = None,
+    directory: str | None = None,
+) -> tuple[int, bytes]:
+    """The newest published version of a name that compares with a number, and its token.
+
+    [local] [blocking, timeout] Waits for one. Without further arguments the newest of all.
+
+    Args:
+        name: as it was published.
+        version: the number to compare with.
+        compare: a `symm.Compare`, with the published version on its left; ``Compare.GT`` finds
+            the newest that is newer than `version`.
+        timeout: seconds to wait for such a version; 0: only look; None: $SYMM_TIMEOUT_MS, else
+            60.
+        directory: the path in this process of the publisher's $SYMM_IPC_DIRECTORY.
+
+    Raises:
+        symm.TimeoutError: there is no such version; the message tells which there are.
+    """
+    options = (milliseconds(timeout), directory)
+    token, found = raw.symm_ipc_lookup(name, int(compare), version, options)
+    return found, token
+
+
+def ipc_withdraw_version(name: str, version: int, timeout: float | None = None) -> None:
+    """End the token of a version of this process, and wait until nobody holds it.
+
+    [local] [blocking, timeout] Afterwards its memory may be written anew.
+
+    Args:
+        name: as it was published.
+        version: its number.
+        timeout: seconds; None: $SYMM_TIMEOUT_MS, else 60; 0: only look.
+
+    Raises:
+        InvalidArgumentError: this process has not published the version.
+        symm.TimeoutError: a process still holds it; the message names it. The same call waits on.
+        PeerFailedError: a holder is gone, but may still write.
+    """
+    raw.symm_ipc_withdraw_version(name, version, within(timeout))
 
 
 def _piece(memory: Any) -> tuple[int, int]:

@@ -366,6 +366,9 @@ constants! {
     pub const SYMM_TICKET_MAX_BYTES: u32 = 512;
     pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
     pub const SYMM_IPC_TOKEN_MAX_BYTES: u32 = 512;
+    pub const SYMM_IPC_NAME_MAX_BYTES: u32 = 1000;
+    pub const SYMM_IPC_ABOUT_MAX_BYTES: u32 = 4096;
+    pub const SYMM_IPC_BUNDLE_MAX_PIECES: u32 = 1048576;
     pub const SYMM_FUSED_VERSION_MAJOR: u32 = 1;
     pub const SYMM_FUSED_VERSION_MINOR: u32 = 0;
     pub const SYMM_FUSED_VERSION: u32 = 65536;
@@ -460,6 +463,11 @@ constants! {
     /// symm_ipc_import_options_t.device is the device for which to map. A flag of
     /// symm_ipc_import_options_t.
     pub const SYMM_IPC_ON_DEVICE: u64 = 1;
+    /// Map the memory for reading only. A store to it faults as one to any memory that may not
+    /// be written: by a signal (SIGSEGV) on the host, by an error of the kernel on a GPU. The
+    /// memory stays writable for its owner, and for those that import it without this flag. A
+    /// flag of symm_ipc_import_options_t.
+    pub const SYMM_IPC_READ_ONLY: u64 = 2;
 }
 
 structs! {
@@ -942,6 +950,17 @@ structs! {
         pub failure: *mut symm_failure_t,
     }
 
+    /// A piece of memory in a bundle: a tensor of a model, for one. An input of
+    /// symm_ipc_export_bundle(), and filled by symm_ipc_bundle_piece().
+    pub struct symm_ipc_piece_t {
+        pub struct_size: usize,
+        pub pointer: *mut c_void,
+        pub bytes: u64,
+        pub name: *const c_char,
+        pub about: *const c_void,
+        pub about_bytes: u64,
+    }
+
     /// How to import. NULL means the defaults.
     pub struct symm_ipc_import_options_t {
         pub struct_size: usize,
@@ -963,6 +982,22 @@ structs! {
         pub exporter_pid: i64,
         pub exporter_alive: i32,
         pub host_memory: i32,
+        pub flags: u64,
+    }
+
+    /// How to publish. NULL means the defaults.
+    pub struct symm_ipc_publish_options_t {
+        pub struct_size: usize,
+        pub keep: u64,
+        pub failure: *mut symm_failure_t,
+    }
+
+    /// How to look a version up. NULL means the defaults.
+    pub struct symm_ipc_lookup_options_t {
+        pub struct_size: usize,
+        pub timeout_ms: u64,
+        pub directory: *const c_char,
+        pub failure: *mut symm_failure_t,
     }
 
     /// Holders of leases on a piece of memory. Filled by symm_ipc_holders().
@@ -2335,6 +2370,18 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
+    /// Make one token for many pieces of memory, each with a name and with what it is: a
+    /// bundle. \[local\] \[stream\]
+    pub fn symm_ipc_export_bundle(
+        pieces: *const symm_ipc_piece_t,
+        count: usize,
+        options: *const symm_ipc_export_options_t,
+        out_token: *mut c_void,
+        capacity: usize,
+        out_bytes: *mut usize,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
     /// Map the memory that a token names. \[local\] \[blocking, options.timeout_ms\] \[stream\]
     pub fn symm_ipc_import(
         token: *const c_void,
@@ -2344,19 +2391,43 @@ functions! {
         stream: *mut c_void,
     ) -> symm_status_t;
 
-    /// Address of the imported piece; NULL if it has 0 bytes. \[local\] \[capturable\]
+    /// Address of the imported piece; NULL if it has 0 bytes, or if it is a bundle, whose
+    /// pieces symm_ipc_bundle_piece() tells. \[local\] \[capturable\]
     pub fn symm_ipc_pointer(
         ipc: *mut symm_ipc_t,
         out_pointer: *mut *mut c_void,
     ) -> symm_status_t;
 
-    /// Bytes of the imported piece. \[local\] \[capturable\]
+    /// Bytes of the imported piece; of a bundle, those of all its pieces. \[local\]
+    /// \[capturable\]
     pub fn symm_ipc_bytes(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
 
     /// Describe an import. \[local\] \[capturable\]
     pub fn symm_ipc_info(
         ipc: *mut symm_ipc_t,
         out: *mut symm_ipc_info_t,
+    ) -> symm_status_t;
+
+    /// How many pieces an imported bundle has. \[local\] \[capturable\]
+    pub fn symm_ipc_bundle_size(
+        ipc: *mut symm_ipc_t,
+        out_count: *mut usize,
+    ) -> symm_status_t;
+
+    /// Describe a piece of an imported bundle: where it is mapped, its name, and what it is.
+    /// \[local\] \[capturable\]
+    pub fn symm_ipc_bundle_piece(
+        ipc: *mut symm_ipc_t,
+        index: usize,
+        out: *mut symm_ipc_piece_t,
+    ) -> symm_status_t;
+
+    /// Find a piece of an imported bundle by its name, at the same cost for any number of
+    /// pieces. \[local\] \[capturable\]
+    pub fn symm_ipc_bundle_find(
+        ipc: *mut symm_ipc_t,
+        name: *const c_char,
+        out_index: *mut usize,
     ) -> symm_status_t;
 
     /// Let another stream wait for the export: what is issued on `stream` next runs after what
@@ -2386,6 +2457,37 @@ functions! {
     pub fn symm_ipc_withdraw(
         pointer: *const c_void,
         bytes: usize,
+        options: *const symm_call_options_t,
+    ) -> symm_status_t;
+
+    /// Publish a token under a name and the number of a version, for symm_ipc_lookup().
+    /// \[local\]
+    pub fn symm_ipc_publish(
+        name: *const c_char,
+        version: u64,
+        token: *const c_void,
+        token_bytes: usize,
+        options: *const symm_ipc_publish_options_t,
+    ) -> symm_status_t;
+
+    /// Find the newest published version of a name that compares with a number, and wait for
+    /// one if there is none. \[local\] \[blocking, options.timeout_ms\]
+    pub fn symm_ipc_lookup(
+        name: *const c_char,
+        compare: symm_compare_t,
+        version: u64,
+        options: *const symm_ipc_lookup_options_t,
+        out_token: *mut c_void,
+        capacity: usize,
+        out_bytes: *mut usize,
+        out_version: *mut u64,
+    ) -> symm_status_t;
+
+    /// Withdraw a version that this process has published: end its token, and wait until nobody
+    /// holds a lease on it. \[local\] \[blocking, options.timeout_ms\]
+    pub fn symm_ipc_withdraw_version(
+        name: *const c_char,
+        version: u64,
         options: *const symm_call_options_t,
     ) -> symm_status_t;
 

@@ -154,6 +154,8 @@ options! {
     symm_batch_options_t, request;
     symm_ipc_export_options_t;
     symm_ipc_import_options_t;
+    symm_ipc_publish_options_t;
+    symm_ipc_lookup_options_t;
 }
 
 impl fmt::Display for Error {

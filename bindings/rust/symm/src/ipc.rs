@@ -21,6 +21,11 @@
 //! [`Memory`](crate::Memory): [`Buffer::share`](crate::Buffer::share) gives the buffer up, and
 //! [`Shared::withdraw`] gives it back when it is certain that nobody else holds it.
 
+mod bundle;
+
+pub use self::bundle::{
+    Bundle, NamedPiece, ReadOnly, Reader, import_bundle, lookup, publish, withdraw_version,
+};
 use crate::buffer::on_host;
 use crate::convert::{filled, to_c};
 use crate::error::{Error, Result, acting, call};
@@ -209,15 +214,7 @@ impl ExportOptions {
     /// only its owner can hold), `OutOfMemory`, `System`, `Unavailable` (the directory
     /// of the sockets is not private), `PeerFailed`, `Cuda`.
     pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
-        let mut given = sys::symm_ipc_export_options_t {
-            hold_imports: self.hold_imports,
-            ..Default::default()
-        };
-        match self.hold {
-            None => {}
-            Some(Duration::ZERO) => given.flags = sys::SYMM_IPC_NO_HOLD,
-            Some(time) => given.hold_ms = Timeout::After(time).as_millis(),
-        }
+        let given = self.to_c();
         let (at, bytes) = address_and_bytes(piece);
         let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_BYTES as usize];
         let mut len = 0;
@@ -237,6 +234,20 @@ impl ExportOptions {
         })?;
         token.truncate(len);
         Ok(Token(token))
+    }
+
+    /// The options of `symm.h`.
+    fn to_c(&self) -> sys::symm_ipc_export_options_t {
+        let mut given = sys::symm_ipc_export_options_t {
+            hold_imports: self.hold_imports,
+            ..Default::default()
+        };
+        match self.hold {
+            None => {}
+            Some(Duration::ZERO) => given.flags = sys::SYMM_IPC_NO_HOLD,
+            Some(time) => given.hold_ms = Timeout::After(time).as_millis(),
+        }
+        given
     }
 }
 
@@ -311,9 +322,13 @@ impl ImportOptions {
     /// * `PeerFailed`: the exporter is gone.
     /// * `Timeout`, `OutOfMemory`, `System`, `Cuda`.
     pub fn import<T: Element>(&self, token: &Token) -> Result<Import<T>> {
+        self.import_as(token, 0)
+    }
+
+    fn import_as<T: Element>(&self, token: &Token, flags: u64) -> Result<Import<T>> {
         let directory = self.directory.as_deref().map(path_to_c).transpose()?;
         let given = sys::symm_ipc_import_options_t {
-            flags: u64::from(self.device.is_some()) * sys::SYMM_IPC_ON_DEVICE,
+            flags: flags | u64::from(self.device.is_some()) * sys::SYMM_IPC_ON_DEVICE,
             timeout_ms: self.timeout.as_millis(),
             directory: as_pointer(directory.as_deref()),
             device: number("device", self.device.unwrap_or(0))?,
@@ -343,9 +358,12 @@ impl ImportOptions {
         };
         let info = import.info()?;
         let pointer = on!(import.symm_ipc_pointer() -> ptr::null_mut())?;
-        if !pointer.is_null() {
-            import.pointer = pointer.cast();
+        // Nothing, or a bundle, whose pieces are elsewhere.
+        if pointer.is_null() {
+            import.backend = info.backend;
+            return Ok(import);
         }
+        import.pointer = pointer.cast();
         if !import.pointer.is_aligned() {
             return Err(misaligned::<T>(info.offset));
         }
@@ -419,6 +437,7 @@ known! {
         pub exporter_alive: bool = "Whether neither its death nor its departure was noticed.";
         pub host_memory: bool =
             "Whether the host may touch the memory, though it may be mapped for a device.";
+        pub flags: u64 = "`SYMM_IPC_READ_ONLY` if it is mapped for reading only, else 0.";
     }
 }
 

@@ -2,8 +2,11 @@
 
 use crate::ranks::{alone, refused};
 use std::time::Duration;
-use symm::ipc::{ExportOptions, Import, ImportOptions, Token, collect, holders, import, stats};
-use symm::{Op, Status, Stream, Timeout};
+use symm::ipc::{
+    ExportOptions, Import, ImportOptions, NamedPiece, Token, collect, holders, import,
+    import_bundle, lookup, publish, stats, withdraw_version,
+};
+use symm::{Compare, Op, Status, Stream, Timeout};
 
 #[test]
 fn an_import_is_the_memory_of_the_exporter() {
@@ -196,4 +199,90 @@ fn a_hold_keeps_memory_for_as_many_imports() {
     let held: Import<u32> = import(&token).expect("it is held for one import");
     assert_eq!(held.view().expect("on the host").load(63), 7);
     refused(import::<u32>(&token), Status::InvalidHandle, "");
+}
+
+#[test]
+fn a_bundle_is_read_by_name() {
+    let mut buffer = alone().alloc::<f32>(256).expect("a block");
+    for (i, element) in buffer
+        .as_mut_slice()
+        .expect("on the host")
+        .iter_mut()
+        .enumerate()
+    {
+        *element = i as f32;
+    }
+    let shared = buffer.share();
+    let weight = shared.span(..64).expect("within");
+    let bias = shared.span(64..80).expect("within");
+    let pieces = [
+        NamedPiece::new("weight", &weight)
+            .expect("a name")
+            .about("f32[8,8]"),
+        NamedPiece::new("bias", &bias).expect("a name"),
+    ];
+    let token = ExportOptions::new()
+        .export_bundle(&pieces)
+        .expect("a token");
+
+    let model = import_bundle(&token).expect("it is there");
+    assert_eq!(model.len(), 2);
+    assert_eq!(model.info().expect("alive").bytes, 320);
+    assert_eq!(model.find("bias").expect("a name"), Some(1));
+    assert_eq!(model.find("bia").expect("a name"), None);
+    let read = model.get::<f32>("bias").expect("it has one");
+    assert_eq!(
+        (read.len(), read.load(15), read.name()),
+        (16, 79.0, Some("bias"))
+    );
+    assert_eq!(model.at::<f32>(0).expect("the first").about(), b"f32[8,8]");
+    // SAFETY: nobody writes to the elements.
+    assert_eq!(unsafe { read.local() }.expect("on the host")[1], 65.0);
+    refused(model.get::<f32>("bia"), Status::NotFound, "bia");
+    refused(model.at::<f32>(2), Status::InvalidArgument, "index");
+    refused(
+        ExportOptions::new().export_bundle(&[pieces[0].clone(), pieces[0].clone()]),
+        Status::InvalidArgument,
+        "pieces[1].name",
+    );
+
+    let part = weight.export().expect("a token");
+    refused(import_bundle(&part), Status::InvalidArgument, "no bundle");
+    let reading = ImportOptions::new()
+        .import_for_reading::<f32>(&part)
+        .expect("it is there");
+    assert_eq!(reading.reader().load(63), 63.0);
+    assert_ne!(reading.info().expect("alive").flags, 0);
+}
+
+#[test]
+fn versions_are_found_by_their_numbers() {
+    let first = alone().alloc::<f32>(64).expect("a block").share();
+    let second = alone().alloc::<f32>(64).expect("a block").share();
+    let tokens = [&first, &second].map(|block| block.span(..).expect("all").export().expect("one"));
+    let now = Duration::ZERO;
+    publish("rust", 1, &tokens[0], 0).expect("published");
+    publish("rust", 2, &tokens[1], 0).expect("published");
+    let (version, token) = lookup("rust", Compare::Ge, 0, now).expect("it is there");
+    assert_eq!((version, &token), (2, &tokens[1]));
+    assert_eq!(
+        lookup("rust", Compare::Lt, 2, now).expect("it is there").0,
+        1
+    );
+    refused(lookup("rust", Compare::Gt, 2, now), Status::Timeout, "2, 1");
+
+    let held: Import<f32> = import(&tokens[0]).expect("it is there");
+    refused(
+        withdraw_version("rust", 1, now),
+        Status::Timeout,
+        "this process",
+    );
+    drop(held);
+    withdraw_version("rust", 1, Duration::from_secs(20)).expect("nobody holds it");
+    refused(import::<f32>(&tokens[0]), Status::InvalidHandle, "");
+    refused(
+        withdraw_version("rust", 1, now),
+        Status::InvalidArgument,
+        "version",
+    );
 }
