@@ -1,7 +1,7 @@
 // Versions: tokens that their maker has published under a name and a number. Each is a file in the
 // private directory of the exporter, which is written whole and then gets its name, and which
-// nobody changes: readers find all of it or nothing. It goes with the directory, so what a killed process
-// has published is swept away as its socket is, and there is nothing that two processes write.
+// nobody changes: readers find all of it or nothing. It goes with the directory, so what a killed
+// process has published is swept away as its socket is, and nothing is written by two processes.
 //
 // The name of the file is "p-<hash of the name>-<version>", 16 hexadecimal digits each. Its bytes,
 // little-endian:
