@@ -33,7 +33,7 @@ function read_about(about, size)
     if said !== nothing && haskey(ELEMENT_NAMES, said[1])
         T = ELEMENT_NAMES[said[1]]
         dims = reverse(Tuple(parse.(Int, filter(!isempty, Base.split(said[2], ',')))))
-        prod(dims; init=1) * sizeof(T) == size && return T, dims
+        prod((1, dims...)) * sizeof(T) == size && return T, dims
     end
     return UInt8, (Int(size),)
 end
