@@ -1689,6 +1689,57 @@ def test_the_program_of_part_7_of_the_tutorial_trains_on_two_machines(kind, tmp_
     assert output.count(f"2 machines of {ranks} ranks") == 2 * ranks, output
 
 
+# ---- tensors by a token
+
+READER = """
+import sys, torch, symm.torch
+model = torch.nn.Linear(8, 4).to(sys.argv[2])
+tensors = symm.torch.load(bytes.fromhex(sys.argv[1]))
+model.load_state_dict({name: tensors[name] for name in ("weight", "bias")}, assign=True)
+assert model.weight.data_ptr() == tensors["weight"].data_ptr()
+assert (tensors["half"].dtype, tuple(tensors["half"].shape)) == (torch.bfloat16, (2, 3))
+assert tensors["nothing"].shape == (0, 5)
+print(float(model(torch.ones(8, device=sys.argv[2])).sum()))
+"""
+
+
+@pytest.mark.parametrize("kind", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_the_weights_of_a_module_go_to_another_process_by_a_token(kind, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
+    if kind == "cuda" and not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    import symm.torch
+
+    directory = tmp_path / "ipc"
+    directory.mkdir(mode=0o700)
+    monkeypatch.setenv("SYMM_IPC_DIRECTORY", str(directory))
+    with symm.Group.join(0, 1, f"thread://{tmp_path.name}", backend=kind) as group:
+        memory = group.empty(64, "f32").torch()
+        device = "cpu" if kind == "host" else "cuda"
+        memory[:32] = torch.arange(32.0)
+        memory[32:36] = 1
+        half = group.empty((2, 3), "bf16").torch()
+        model = torch.nn.Linear(8, 4, device=device)
+        weights = {"weight": memory[:32].reshape(4, 8), "bias": memory[32:36]}
+        model.load_state_dict(weights, assign=True)
+        nothing = torch.empty(0, 5, device=device)
+        token = symm.torch.share({**model.state_dict(), "half": half, "nothing": nothing})
+
+        reader = subprocess.run(
+            [sys.executable, "-c", READER, token.hex(), device],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert reader.returncode == 0, reader.stderr
+        assert float(reader.stdout) == sum(range(32)) + 4
+
+        with pytest.raises(symm.InvalidArgumentError, match="not contiguous"):
+            symm.torch.share({"column": model.weight[:, 1]})
+        with pytest.raises(symm.InvalidArgumentError, match="one device"):
+            symm.torch.share({"nothing": nothing})
+
+
 def main(chapter, kind, *arguments):
     import torch
 
