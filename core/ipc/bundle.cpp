@@ -141,16 +141,9 @@ std::shared_ptr<BundleTable> BundleTable::seal(std::span<const std::byte> table)
   Fd fd = make_memfd("symm-ipc-bundle");
   if (!fd) throw system_error(errno, "memfd_create", "the table of a bundle");
   SYMM_POINT("ipc.bundle");
-  for (size_t done = 0; done < table.size();) {
-    const ssize_t written =
-        pwrite(fd.get(), table.data() + done, table.size() - done, static_cast<off_t>(done));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      throw system_error(errno, "pwrite", format("the table of a bundle, %zu bytes", table.size()));
-    }
-    done += static_cast<size_t>(written);
+  if (!write_whole(fd.get(), table.data(), table.size())) {
+    throw system_error(errno, "write", format("the table of a bundle, %zu bytes", table.size()));
   }
-
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     throw system_error(errno, "fcntl(F_ADD_SEALS)", "the table of a bundle");
   }

@@ -338,13 +338,12 @@ static __device__ __forceinline__ uint4 combine_bits(const uint4* operands, int 
   return all;
 }
 
-// The tree of sums of any number of operands in memory, as a tree of trees of up to kFew, of which
-// the last may be smaller. It takes few elements at a time, for its registers.
-template <class Type>
+// The tree of sums of operands in memory, as a tree of trees of up to kFew, of which the last may
+// be smaller. It takes kBytes of an operand at a time.
+template <class Type, int kBytes>
 struct SumInTree {
   using Element = typename Type::Element;
   using W = typename Type::Wide;
-  static constexpr int kBytes = sizeof(Element) < 4 ? 4 : sizeof(Element);
   static constexpr int kCount = kBytes / static_cast<int>(sizeof(Element));
   static constexpr int kFew = 8;
   static constexpr int kMost = (kRoom + kFew - 1) / kFew;
@@ -421,31 +420,34 @@ struct SumInTree {
     }
   }
 
-  // Few operands are added without a loop. What waits in a larger tree leaves registers for one
-  // part at a time.
+  // In a tree of few operands nothing waits in memory.
+  template <bool kOfFew>
   static __device__ __forceinline__ uint4 run(const uint4* operands, int ranks, bool average) {
-    constexpr int kParts = static_cast<int>(kPack) / kBytes;
     uint4 out;
-    if (ranks <= kFew) {
-#pragma unroll
-      for (int number = 0; number < kParts; ++number) {
-        write(out, number, few(operands, ranks, number), ranks, average);
-      }
-      return out;
-    }
-
-#pragma unroll 1
-    for (int number = 0; number < kParts; ++number) {
-      write(out, number, tree(operands, ranks, number), ranks, average);
+#pragma unroll(kOfFew ? static_cast<int>(kPack) / kBytes : 1)
+    for (int number = 0; number < static_cast<int>(kPack) / kBytes; ++number) {
+      const Part all = kOfFew ? few(operands, ranks, number) : tree(operands, ranks, number);
+      write(out, number, all, ranks, average);
     }
     return out;
   }
 };
 
+// Half a pack of each of few operands at a time; a larger tree leaves registers for less.
+template <class Type>
+__device__ __forceinline__ uint4 sum_tree(const uint4* operands, int ranks, bool average) {
+  constexpr int kElement = sizeof(typename Type::Element);
+  constexpr int kWord = kElement < 4 ? 4 : kElement;
+  using OfFew = SumInTree<Type, kPack / 2>;
+  using OfMany = SumInTree<Type, kWord>;
+  if (ranks <= OfFew::kFew) return OfFew::template run<true>(operands, ranks, average);
+  return OfMany::template run<false>(operands, ranks, average);
+}
+
 // For kernels whose rank order is inlined, which keeps its registers so.
 template <class Type>
 __device__ __noinline__ uint4 sum_in_tree(const uint4* operands, int ranks, bool average) {
-  return SumInTree<Type>::run(operands, ranks, average);
+  return sum_tree<Type>(operands, ranks, average);
 }
 
 // The tree of products, one element at a time: it is rare.
@@ -478,7 +480,7 @@ __device__ __forceinline__ uint4 product_in_tree(const uint4* operands, int rank
 template <class Type>
 __device__ __forceinline__ uint4 combine_floats_in_tree(const uint4* operands, int ranks, Op op) {
   if (op == Op::prod) return product_in_tree<Type>(operands, ranks);
-  return SumInTree<Type>::run(operands, ranks, op == Op::avg);
+  return sum_tree<Type>(operands, ranks, op == Op::avg);
 }
 
 // A function of its own, so that rank order keeps its registers.

@@ -95,12 +95,12 @@ void run_all(const Group& group, size_t count) {
 }
 
 // Nothing, whole slices and others, few elements, and more than are combined at a time.
-constexpr std::array<size_t, 5> kCounts = {0, 1, 7, 1000, 50'001};
+constexpr std::array<size_t, 5> kLengths = {0, 1, 7, 1000, 50'001};
 
 TEST(UserOperation, CombinesInTheOrderOfTheRanks) {
   for (const int size : {1, 2, 3, 5}) {
     as_threads(size, [](int, const Group& group) {
-      for (const size_t count : kCounts) {
+      for (const size_t count : kLengths) {
         run_all(group, count);
       }
     });
