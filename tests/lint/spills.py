@@ -13,7 +13,7 @@ ALLOWED = {
     r"symm_pipeline_\w+_2": 34,
     r"symm_pipeline_f32_5": 4,
     r"symm_pipeline_\w+_[678]": 82,
-    r"symm_pipeline_any_(4|16)": 4,
+    r"symm_pipeline_any_16": 12,
 }
 
 

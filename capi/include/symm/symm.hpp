@@ -1624,9 +1624,8 @@ class Group : public Handle<symm_group_t> {
       }
     };
     const auto c = detail::in_c(options);
-    const symm_status_t status =
-        symm_reduce_by(get(), collective, send.data(), recv.data(), count, sizeof(T), combine_all,
-                       &call, root, &c);
+    const symm_status_t status = symm_reduce_by(get(), collective, send.data(), recv.data(),
+                                                count, sizeof(T), combine_all, &call, root, &c);
     if (call.thrown) std::rethrow_exception(call.thrown);
     check(status, "symm_reduce_by");
   }
@@ -1935,10 +1934,10 @@ Token ipc_export(const Piece &piece,
 }
 
 // Make one token for many named pieces. symm_ipc_export_bundle(). [local] [stream]
-inline Token
-ipc_export_bundle(Span<const symm_ipc_piece_t> pieces,
-                  const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
-                  void *stream = nullptr) {
+inline Token ipc_export_bundle(
+    Span<const symm_ipc_piece_t> pieces,
+    const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
+    void *stream = nullptr) {
   Token token(SYMM_IPC_TOKEN_MAX_BYTES);
   size_t size = 0;
   check(symm_ipc_export_bundle(pieces.data(), pieces.size(), &options, token.data(),
@@ -2047,9 +2046,9 @@ void ipc_withdraw(const Piece &piece, const CallOptions &options = {}) {
 }
 
 // Publish a token under a name and the number of a version. symm_ipc_publish(). [local]
-inline void
-ipc_publish(const std::string &name, uint64_t version, Span<const std::byte> token,
-            const symm_ipc_publish_options_t &options = SYMM_IPC_PUBLISH_OPTIONS_INIT) {
+inline void ipc_publish(
+    const std::string &name, uint64_t version, Span<const std::byte> token,
+    const symm_ipc_publish_options_t &options = SYMM_IPC_PUBLISH_OPTIONS_INIT) {
   check(symm_ipc_publish(name.c_str(), version, token.data(), token.size(), &options),
         "symm_ipc_publish");
 }
@@ -2062,10 +2061,9 @@ struct PublishedVersion {
 
 // Find the newest version of a name that compares with `version`, and wait for one.
 // symm_ipc_lookup(). [local] [blocking]
-inline PublishedVersion
-ipc_lookup(const std::string &name, symm_compare_t compare = SYMM_COMPARE_GE,
-           uint64_t version = 0,
-           const symm_ipc_lookup_options_t &options = SYMM_IPC_LOOKUP_OPTIONS_INIT) {
+inline PublishedVersion ipc_lookup(
+    const std::string &name, symm_compare_t compare = SYMM_COMPARE_GE, uint64_t version = 0,
+    const symm_ipc_lookup_options_t &options = SYMM_IPC_LOOKUP_OPTIONS_INIT) {
   PublishedVersion found{0, Token(SYMM_IPC_TOKEN_MAX_BYTES)};
   size_t size = 0;
   check(symm_ipc_lookup(name.c_str(), compare, version, &options, found.token.data(),
