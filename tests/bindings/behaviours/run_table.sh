@@ -42,6 +42,8 @@ if ((${#LAYOUT} == 4)); then
     -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' \
     -e 's/^(0,1 expect at=p.* from=)1/\13/' \
     -e 's/^0,1 /0,1,3 /' \
+    -e '/^scenario reductions_by_a_function$/,/^scenario /s/^([01al]+ expect .*) from=2 /\1 from=3 /' \
+    -e '/^scenario reductions_by_a_function$/,/^scenario /s/ root=3 / root=4 /' \
     -e '/^scenario prefix_reductions$/,/^scenario /s/^2 (expect .* op=MIN )/3 \1/' \
     -e 's/^0,2 (signal|barrier ->|allreduce group=c)/0,2,3 \1/' \
     -e 's/^1,2 (signal|barrier (channel=2 )?-> MISMATCH)/1,2,3 \1/' \
