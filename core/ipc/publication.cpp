@@ -278,6 +278,7 @@ void Publications::add(
   try {
     write(added->first, added->second, directory);
   } catch (...) {
+    unlink(file.c_str());
     versions_.erase(added);
     throw;
   }
