@@ -34,6 +34,7 @@ if ((${#LAYOUT} == 4)); then
   four=$(mktemp)
   from='^scenario blocks_of_their_own_lengths'
   to='^scenario bad_arguments'
+  function='^scenario reductions_by_a_function$'
   sed -E \
     -e "/$from/,/$to/{/$to/!d}" \
     -e '/^scenario exchange$/,/^scenario /{/^scenario exchange$/d;/^scenario /!d}' \
@@ -42,8 +43,8 @@ if ((${#LAYOUT} == 4)); then
     -e 's/^(0,1 .*group=rest) rank=self size=2/\1 size=3/' \
     -e 's/^(0,1 expect at=p.* from=)1/\13/' \
     -e 's/^0,1 /0,1,3 /' \
-    -e '/^scenario reductions_by_a_function$/,/^scenario /s/^([01al]+ expect .*) from=2 /\1 from=3 /' \
-    -e '/^scenario reductions_by_a_function$/,/^scenario /s/ root=3 / root=4 /' \
+    -e "/$function/,/^scenario /s/^([01al]+ expect .*) from=2 /\\1 from=3 /" \
+    -e "/$function/,/^scenario /s/ root=3 / root=4 /" \
     -e '/^scenario prefix_reductions$/,/^scenario /s/^2 (expect .* op=MIN )/3 \1/' \
     -e 's/^0,2 (signal|barrier ->|allreduce group=c)/0,2,3 \1/' \
     -e 's/^1,2 (signal|barrier (channel=2 )?-> MISMATCH)/1,2,3 \1/' \
