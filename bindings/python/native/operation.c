@@ -6,6 +6,15 @@
 #include "support.h"
 #include <symm/symm.h>
 
+/* The flags of PyMemoryView_FromMemory(), which the headers declare for the stable ABI from
+ * 3.11 on. */
+#ifndef PyBUF_READ
+#define PyBUF_READ 0x100
+#endif
+#ifndef PyBUF_WRITE
+#define PyBUF_WRITE 0x200
+#endif
+
 typedef struct {
   PyObject* function;
   PyObject* exception; /* what the function has raised; owned */
