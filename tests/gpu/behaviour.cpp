@@ -458,14 +458,17 @@ void abort_word(Rank& rank, std::barrier<>& together) {
 void mismatch(Rank& rank, std::barrier<>&, bool of_places) {
   auto* block = reinterpret_cast<float*>(rank.block);
   const size_t one = rank.rank == 0 ? 0 : 1;
-  if (of_places) {
-    symm(symm_allgather(rank.group, rank.ordinary, block + one, 64, SYMM_DTYPE_F32,
-             support::forced(SYMM_ALGORITHM_COPY_ENGINE), rank.stream),
-        "an all-gather into different places");
-  } else {
-    symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), 64 + one, rank.stream),
-        "a mismatched all-reduce");
-  }
+  const auto call = [&] {
+    if (of_places) {
+      return symm_allgather(rank.group, rank.ordinary, block + one, 64, SYMM_DTYPE_F32,
+          support::forced(SYMM_ALGORITHM_COPY_ENGINE), rank.stream);
+    }
+    return allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), 64 + one, rank.stream);
+  };
+
+  // A rank that comes when others have found the mismatch gets it from the call.
+  const symm_status_t status_of_call = call();
+  if (status_of_call != SYMM_ERR_MISMATCH) symm(status_of_call, "a mismatched call");
 
   rank.wait();
 
