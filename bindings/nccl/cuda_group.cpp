@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 #include <cstdint>
 #include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,12 +26,16 @@
 #include "bindings/nccl/place.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
+#include "bindings/nccl/thread.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
 namespace {
 // All ranks begin at the same time, and deaths are noticed.
 constexpr uint64_t kMakingMs = 120'000;
+
+// The driver answers at once, if it does.
+constexpr std::chrono::milliseconds kAnswer{200};
 }  // namespace
 
 class CudaGroup::Inside {
@@ -393,6 +399,32 @@ bool CudaGroup::has_work(symm_group_t* group) noexcept {
   return !is_over;
 }
 
+// The driver is asked on a thread of its own. While a thread of the program copies to pageable
+// memory, it answers no other one until the work before that copy is over, and that may be the
+// work that an abort is to end. So no answer says that there is work. The mutex is held.
+bool CudaGroup::may_have_work() noexcept {
+  try {
+    const auto told = std::make_shared<std::promise<bool>>();
+    std::future<bool> answer = told->get_future();
+    ++inside_;
+    try {
+      start_thread([self = shared_from_this(), group = group_, told] {
+        told->set_value(self->has_work(group));
+        const std::lock_guard lock(self->mutex_);
+        --self->inside_;
+        self->tell_that_all_are_out();
+      });
+    } catch (...) {
+      --inside_;
+      throw;
+    }
+
+    return answer.wait_for(kAnswer) != std::future_status::ready || answer.get();
+  } catch (...) {
+    return true;
+  }
+}
+
 void CudaGroup::complete() noexcept {
   const Inside inside(*this);
   if (inside.group == nullptr) return;
@@ -406,7 +438,7 @@ void CudaGroup::abort() noexcept {
   std::unique_lock lock(mutex_);
   aborted_ = true;
   if (awaiting_ > 0) ranks_->interrupt();
-  if (group_ != nullptr && (inside_ > 0 || has_work(group_))) {
+  if (group_ != nullptr && (inside_ > 0 || may_have_work())) {
     symm_library().group_abort(group_, "ncclCommAbort()");
   }
   changed_.wait(lock, [this] { return inside_ == 0; });

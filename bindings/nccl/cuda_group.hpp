@@ -28,7 +28,7 @@ namespace symm::nccl {
 // symm_messages() takes no more at a time where its messages go by kernels.
 inline constexpr size_t kMostMessages = 1024;
 
-class CudaGroup {
+class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
  public:
   // `device` is the ordinal that NCCL tells. `name` is the communicator's, `version`
   // the NCCL that its maker was compiled with. `is_alone`: there is no NCCL that does what symm
@@ -117,6 +117,7 @@ class CudaGroup {
   bool refuse(const std::string& why);
   void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;
+  bool may_have_work() noexcept;
   symm_status_t enqueue_messages(
       symm_group_t* group, std::span<const MessageCall> calls, void* stream);
   symm_status_t enqueue(

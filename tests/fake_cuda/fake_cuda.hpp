@@ -51,6 +51,9 @@ struct Settings {
   bool reuses_streams = false;
   // Copies and unmaps do not return.
   std::atomic<bool> held = false;
+  // Calls for streams and events do not return, as while a thread copies to pageable memory and
+  // work before its copy is under way.
+  std::atomic<bool> copying = false;
 };
 Settings& settings();
 

@@ -140,6 +140,7 @@ std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address);
 // ---- streams.cpp
 
 void wait_while_held();
+void wait_while_copying();
 CUresult run(void* stream, std::function<bool()> work);
 
 // ---- multicast.cpp. The mutex is held.

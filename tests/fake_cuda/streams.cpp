@@ -120,6 +120,12 @@ void wait_while_held() {
   }
 }
 
+void wait_while_copying() {
+  while (state().copying) {
+    usleep(100);
+  }
+}
+
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
 
 bool idle(void* stream) {
@@ -283,6 +289,7 @@ API cuStreamGetId(CUstream stream, unsigned long long* id) {
 }
 
 API cuStreamCreate(CUstream* stream, unsigned) {
+  wait_while_copying();
   ENTER();
   void* made = fresh();
   if (state().reuses_streams && !state().destroyed.empty()) {
@@ -313,6 +320,7 @@ API cuStreamSynchronize(CUstream stream) {
 }
 
 API cuStreamQuery(CUstream stream) {
+  wait_while_copying();
   {
     const std::lock_guard lock(state().mutex);
     if (State::Capture* capture = capture_of(stream)) return invalidate(*capture, "cuStreamQuery");
@@ -321,6 +329,7 @@ API cuStreamQuery(CUstream stream) {
 }
 
 API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  wait_while_copying();
   MAY_FAIL();
   std::shared_ptr<int> left;
   {
@@ -375,6 +384,7 @@ API cuEventCreate(CUevent* event, unsigned) {
 }
 
 API cuEventRecord(CUevent event, CUstream stream) {
+  wait_while_copying();
   ENTER();
   if (const State::Capture* capture = capture_of(stream)) {
     state().recorded[event] = {std::make_shared<int>(0), stream, capture->number};
@@ -406,6 +416,7 @@ API cuCtxSynchronize() {
 }
 
 API cuEventQuery(CUevent event) {
+  wait_while_copying();
   const std::lock_guard lock(state().mutex);
   progress();
   const auto found = state().recorded.find(event);

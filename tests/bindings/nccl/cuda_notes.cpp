@@ -113,6 +113,9 @@ NOTES void notes_hold(void* stream) {
   fake_cuda::enqueue(stream, [] { return let_go.load(); });
 }
 NOTES void notes_let_go() { let_go = true; }
+
+// While it is 1, calls for streams and events do not return.
+NOTES void notes_copy(int is_copying) { fake_cuda::settings().copying = is_copying != 0; }
 NOTES void* notes_memory(size_t bytes) { return fake_cuda::ordinary_memory(bytes); }
 
 // How often the primary contexts of devices have been retained without being released.

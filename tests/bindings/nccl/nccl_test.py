@@ -2277,6 +2277,35 @@ sys.stdin.readline()
             self.go_on(ranks)
             self.assertEqual(self.finished(ranks)[1], expected, held)
 
+    def test_an_abort_does_not_wait_for_a_copy_to_pageable_memory(self):
+        """The copy waits for the work that the abort is to end, and the driver for the copy."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+assert all_reduce() == "symm"
+if rank == 0:
+    notes.notes_hold(stream)
+    assert all_reduce() == "symm"
+step("ready")
+if rank == 0:
+    notes.notes_copy(1)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(shim.ncclCommAbort(comm)))
+    thread.start()
+    thread.join(3)
+    notes.notes_copy(0)
+    thread.join(30)
+    answer(results)
+else:
+    answer(wait_for_error(comm, 2)[0])
+sys.stdin.readline()
+""",
+        )
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.go_on(ranks)
+        self.assertEqual(self.finished(ranks), [[0], 6])
+
     def test_a_revoked_communicator_has_children(self):
         ranks = self.cuda_ranks(
             2,
