@@ -1,9 +1,12 @@
 """Exchanges of neighbours, and blocks that neighbours pass as messages."""
 
+import types
+
 import numpy as np
 import pytest
 
 import symm
+from symm._pieces import side_of
 
 
 def halos(group):
@@ -93,8 +96,44 @@ def test_one_way(threads):
     threads(2, one_way)
 
 
+class OfGpu:
+    """What PyTorch shows of the transpose of a tensor of 4 x 6 f64 on GPU 1."""
+
+    shape = (6, 4)
+    device = types.SimpleNamespace(type="cuda", index=1)
+    dtype = "f64"
+
+    def data_ptr(self):
+        return 1 << 40
+
+    def numel(self):
+        return 24
+
+    def is_contiguous(self):
+        return False
+
+    def stride(self):
+        return (1, 6)
+
+
+def test_sources_on_a_gpu_keep_their_strides():
+    group = types.SimpleNamespace(_on_host=False, device=1)
+    side, seen = side_of(OfGpu(), "source", group, written=False)
+    assert (side.pointer, side.nbytes) == (1 << 40, 24 * 8)
+    assert (side.shape, side.strides, side.itemsize) == ((6, 4), (8, 48), 8)
+    assert (seen.shape, seen.dtype.name) == ((6, 4), "f64")
+
+    group.device = 0
+    with pytest.raises(symm.InvalidArgumentError, match="source: lies on CUDA device 1"):
+        side_of(OfGpu(), "source", group, written=False)
+    with pytest.raises(symm.InvalidArgumentError, match="source: lies in host memory"):
+        side_of(np.zeros(2), "source", group, written=False)
+
+
 def refusals(group):
     array = group.empty((2, 2), "f32")
+    with pytest.raises(symm.InvalidArgumentError, match="source: lies on a device"):
+        array.neighbor_part(1 - group.rank, 0, OfGpu())
     source = np.zeros(2, dtype=np.float32)
     peer = 1 - group.rank
     neighbor = array.neighbor_part(peer, 0, source, expected_nbytes=8 + group.rank)

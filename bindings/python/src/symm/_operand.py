@@ -150,6 +150,44 @@ def read_with_shape(array: Any, name: str) -> tuple[Operand | Array, tuple[int, 
     return found, tuple(int(extent) for extent in shape)
 
 
+def lies_on_gpu(array: Any) -> bool:
+    """Whether `array` is memory of a GPU, which NumPy does not see."""
+    if isinstance(array, Array):
+        return array.device_key[0] == CUDA
+    if hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
+        return bool(array.device.type == "cuda")
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def strided_on_gpu(
+    array: Any, name: str, group: OnDevice
+) -> tuple[int, tuple[int, ...], tuple[int, ...], DType]:
+    """The address, shape, strides in bytes and type of an array where `lies_on_gpu()`."""
+    if isinstance(array, Array):
+        array._require_open()
+        pointer, dtype, device = array.pointer, array.dtype, array.device_key
+    else:
+        found, device, _, _ = _read(array, name, 0)
+        pointer, dtype = found.pointer, found.dtype
+    _require_device(device, name, group)
+
+    shape = tuple(int(extent) for extent in array.shape)
+    if hasattr(array, "stride"):  # of tensors, in elements
+        return pointer, shape, tuple(one * dtype.itemsize for one in array.stride()), dtype
+    strides = getattr(array, "strides", None)
+    if strides is None:
+        steps = [dtype.itemsize]
+        for extent in reversed(shape[1:]):
+            steps.append(steps[-1] * extent)
+        strides = steps[::-1][: len(shape)] if shape else ()
+    return pointer, shape, tuple(strides), dtype
+
+
+def require_host_array(name: str, group: OnDevice) -> None:
+    """Refuses an array of the host for a group that works on GPUs."""
+    _require_device(_HOST, name, group)
+
+
 def _require_device(device: Device, name: str, group: OnDevice) -> None:
     device_type, device_id = device
     if group._on_host:

@@ -8,7 +8,15 @@ from collections import namedtuple
 from itertools import product
 
 from symm._library import raw
-from symm._operand import HOST, keep, lies_on_host, operand
+from symm._operand import (
+    HOST,
+    keep,
+    lies_on_gpu,
+    lies_on_host,
+    operand,
+    require_host_array,
+    strided_on_gpu,
+)
 from symm.enums import SignalOp
 from symm.errors import InvalidArgumentError
 
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from symm.dtypes import DType
     from symm.group import Group
 
     class _Rows(NamedTuple):
@@ -135,16 +144,30 @@ class Side:
         self.nbytes = 0 if is_empty else sum(map(abs, reaches)) + itemsize
 
 
-def side_of(given: Any, name: str, *, written: bool) -> tuple[Side, np.ndarray[Any, Any]]:
-    """An array of the host, of any package, with its elements as NumPy sees them."""
-    import numpy as np
+class Seen:
+    """The shape and element type of an array on a GPU."""
 
+    def __init__(self, shape: tuple[int, ...], dtype: DType) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+
+def side_of(given: Any, name: str, group: Group, *, written: bool) -> tuple[Side, Any]:
+    """An array of any package, where `group` works, with its `shape` and `dtype`."""
     if not hasattr(given, "shape"):
         raise TypeError(f"{name}: a {type(given).__name__} is not an array")
+    if lies_on_gpu(given):
+        address, shape, strides, dtype = strided_on_gpu(given, name, group)
+        keep(given)
+        return Side(address, shape, strides, dtype.itemsize), Seen(shape, dtype)
+
+    import numpy as np
+
+    require_host_array(name, group)
     seen: np.ndarray[Any, Any] = np.asarray(given)
     if written and not seen.flags.writeable:
         raise InvalidArgumentError(f"{name}: is read-only")
-    address: int = seen.__array_interface__["data"][0]
+    address = seen.__array_interface__["data"][0]
     keep(seen)
     return Side(address, seen.shape, seen.strides, seen.itemsize), seen
 

@@ -210,7 +210,7 @@ class SymmArray(Array):
         """
         self._require_host("put_part")
         part = part_of(self.shape, self.itemsize, key)
-        side, seen = side_of(source, "source", written=False)
+        side, seen = side_of(source, "source", self.group, written=False)
         self._require_alike("source", seen, part.shape)
         pieces = pieces_of(pieces_between(side, part), self.group)
         self.memory._copy_pieces(
@@ -240,7 +240,7 @@ class SymmArray(Array):
         """
         self._require_host("get_part")
         part = part_of(self.shape, self.itemsize, key)
-        side, seen = side_of(destination, "destination", written=True)
+        side, seen = side_of(destination, "destination", self.group, written=True)
         self._require_alike("destination", seen, part.shape)
         pieces = pieces_of(pieces_between(part, side), self.group)
         self.memory._copy_pieces(
@@ -260,15 +260,17 @@ class SymmArray(Array):
         Args:
             rank: the neighbour, whose block is written.
             key: as for `put_part()`.
-            source: as for `put_part()`. The exchange reads it in every round, where it is now.
+            source: as for `put_part()`; an array of the group's GPU where it works on one, as
+                of PyTorch, CuPy or JAX. The exchange reads it in every round, where it is now.
             expected_nbytes: the bytes that `rank` puts here in a round; None: as many as are put.
 
         Raises:
-            InvalidArgumentError: shapes or element types differ.
+            InvalidArgumentError: shapes or element types differ, or `source` lies on another
+                device than the group's.
             IndexError: the array has no such part.
         """
         part = part_of(self.shape, self.itemsize, key)
-        side, seen = side_of(source, "source", written=False)
+        side, seen = side_of(source, "source", self.group, written=False)
         self._require_alike("source", seen, part.shape)
         pieces = pieces_between(side, part)
         offset = self.offset + part.pointer

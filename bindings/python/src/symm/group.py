@@ -1172,7 +1172,7 @@ class Group(Collectives):
             raise InvalidArgumentError(
                 f"recv: has {target.size} numbers, {numbers} are combined of {source.size}"
             )
-        letters = source.dtype.format
+        letters: Any = source.dtype.format  # checkers of types know cast() letter by letter
         letters = letters if letters not in ("", "e") else "B"
 
         def combine(into: memoryview, other: memoryview) -> None:
