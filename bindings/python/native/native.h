@@ -51,8 +51,8 @@ PyObject* pressure_add(PyObject* callable);
 /* End the calls of a callable. */
 PyObject* pressure_remove(PyObject* number, PyObject* callable);
 
-/* symm_reduce_by() by a callable, which is given two views of bytes, of `into` and of `other`. What
- * it raises is raised here, and the group is aborted. */
+/* symm_reduce_by() by a callable, which is given the addresses of `into` and of `other` and the
+ * bytes of each. What it raises is raised here, and the group is aborted. */
 PyObject* reduce_by(void* group, int collective, void* send, void* recv, size_t count,
     size_t element_bytes, PyObject* function, int root, uint64_t timeout_ms);
 

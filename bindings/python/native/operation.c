@@ -6,39 +6,21 @@
 #include "support.h"
 #include <symm/symm.h>
 
-/* The flags of PyMemoryView_FromMemory(), which the headers declare for the stable ABI from
- * 3.11 on. */
-#ifndef PyBUF_READ
-#define PyBUF_READ 0x100
-#endif
-#ifndef PyBUF_WRITE
-#define PyBUF_WRITE 0x200
-#endif
-
 typedef struct {
   PyObject* function;
   PyObject* exception; /* what the function has raised; owned */
   size_t element_bytes;
 } operation;
 
-static PyObject* view_of(const void* bytes, size_t size, int flags) {
-  return PyMemoryView_FromMemory((char*)bytes, (Py_ssize_t)size, flags);
-}
-
 static int32_t combine(void* user, void* into, const void* other, size_t count) {
   operation* self = (operation*)user;
   const size_t bytes = count * self->element_bytes;
-  PyObject* result = NULL;
-  PyObject* first;
-  PyObject* second;
+  PyObject* result;
   symm_py_state state;
 
   symm_py_enter(&state);
-  first = view_of(into, bytes, PyBUF_WRITE);
-  second = view_of(other, bytes, PyBUF_READ);
-  if (first != NULL && second != NULL) {
-    result = PyObject_CallFunctionObjArgs(self->function, first, second, NULL);
-  }
+  result = PyObject_CallFunction(self->function, "KKn", (unsigned long long)(uintptr_t)into,
+      (unsigned long long)(uintptr_t)other, (Py_ssize_t)bytes);
   if (result == NULL) {
     PyObject* type = NULL;
     PyObject* traceback = NULL;
@@ -50,8 +32,6 @@ static int32_t combine(void* user, void* into, const void* other, size_t count) 
   }
 
   Py_XDECREF(result);
-  Py_XDECREF(first);
-  Py_XDECREF(second);
   symm_py_leave(&state);
   return self->exception == NULL ? 0 : 1;
 }

@@ -2,7 +2,9 @@
 
 import ctypes
 import gc
+import multiprocessing
 import os
+import uuid
 
 import numpy as np
 import pytest
@@ -331,28 +333,37 @@ def test_pieces_that_say_something_else_are_bytes(model):
 # ---- versions
 
 
-def test_versions_are_published_and_looked_up(model, tmp_path):
-    first = symm.ipc_export_bundle({"w": model["layer.weight"]})
-    second = symm.ipc_export_bundle({"w": model["half"]})
+def versions():
+    """Publishes and looks up, in a process whose first token this makes."""
+    with symm.Group.join(0, 1, f"thread://{uuid.uuid4()}", backend="host") as group:
+        weights = group.empty((4, 8), "f32")
+        first = symm.ipc_export_bundle({"w": weights})
+        second = symm.ipc_export_bundle({"w": weights[1:2]})
+
+        def newest(version=0, compare=symm.Compare.GE):
+            return symm.ipc_lookup("weights", version, compare=compare, timeout=0)
+
+        symm.ipc_publish("weights", 3, first)
+        assert newest() == (3, first)
+        symm.ipc_publish("weights", 4, second, keep=1)
+        assert newest(3, symm.Compare.GT) == (4, second)
+        with pytest.raises(symm.InvalidHandleError):
+            symm.import_bundle(first)
+        with pytest.raises(symm.TimeoutError, match="the versions there are 4"):
+            newest(4, symm.Compare.GT)
+
+        held = symm.import_bundle(second)
+        with pytest.raises(symm.TimeoutError, match="this process"):
+            symm.ipc_withdraw_version("weights", 4, timeout=0)
+        held.close()
+        symm.ipc_withdraw_version("weights", 4)
+        with pytest.raises(symm.TimeoutError, match="no version of it"):
+            newest()
+
+
+def test_versions_are_published_and_looked_up():
     # The tokens of a process stay in the directory in which it has made the first.
-    place = str(next(tmp_path.parent.glob("*/ipc/g-*")).parent)
-
-    def newest(version=0, compare=symm.Compare.GE):
-        return symm.ipc_lookup("weights", version, compare=compare, timeout=0, directory=place)
-
-    symm.ipc_publish("weights", 3, first)
-    assert newest() == (3, first)
-    symm.ipc_publish("weights", 4, second, keep=1)
-    assert newest(3, symm.Compare.GT) == (4, second)
-    with pytest.raises(symm.InvalidHandleError):
-        symm.import_bundle(first)
-    with pytest.raises(symm.TimeoutError, match="the versions there are 4"):
-        newest(4, symm.Compare.GT)
-
-    held = symm.import_bundle(second)
-    with pytest.raises(symm.TimeoutError, match="this process"):
-        symm.ipc_withdraw_version("weights", 4, timeout=0)
-    held.close()
-    symm.ipc_withdraw_version("weights", 4)
-    with pytest.raises(symm.TimeoutError, match="no version of it"):
-        newest()
+    process = multiprocessing.get_context("spawn").Process(target=versions)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0

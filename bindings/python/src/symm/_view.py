@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     class _Exporter:
         """The buffer protocol, which the extension implements."""
+
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 else:
     _Exporter = raw.make_exporter_type()
 
@@ -66,6 +68,20 @@ def withdraw(pointer: int, nbytes: int, timeout: float | None) -> None:
 def holders(pointer: int, nbytes: int) -> IpcHolders:
     """The holders of a piece of memory, as `Array.holders()` tells them."""
     return IpcHolders.read(raw.symm_ipc_holders(pointer, nbytes, None))
+
+
+class Lent(_Exporter):
+    """Numbers in memory of the library that a function of the caller's sees while it runs."""
+
+    def __init__(self, pointer: int, nbytes: int, dtype: DType, *, writable: bool) -> None:
+        # Without a letter that memoryview has, they are bytes.
+        is_known = dtype.format not in ("", "e")
+        itemsize = dtype.itemsize if is_known else 1
+        letter = dtype.format if is_known else "B"
+        self._shown = pointer, itemsize, letter, (nbytes // itemsize,), writable
+
+    def _buffer(self) -> tuple[int, int, str, tuple[int, ...], bool]:
+        return self._shown
 
 
 class Array(_Exporter):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+from _weakref import ref
 
 from symm import _generated, stores
 from symm._generated import AlgorithmStats, CollectiveStats, GroupStats, MemoryInfo, PeerInfo
 from symm._library import raw
 from symm._streams import ALL_STREAMS, handle_of, milliseconds, seconds, within
-from symm._view import CPU, CUDA, extents_of
+from symm._view import CPU, CUDA, Lent, extents_of
 from symm.collectives import Batch, Collectives
 from symm.devices import Topology
 from symm.dtypes import DTypeLike, dtype_of
@@ -1138,7 +1139,8 @@ class Group(Collectives):
         which is of lower ranks; it need not be commutative. Both are one-dimensional views of
         `width` numbers for each element, and any number of elements at a time, in the type of the
         operands, or of bytes for a type that memoryview has not (f16, bf16, f8). NumPy takes them
-        by ``np.asarray(into)``. They are of the library's memory, and must not be kept.
+        by ``np.asarray(into)``. They are of the library's memory; a function that keeps them, or an
+        array of them, has failed, with BufferError.
 
         What the function raises is raised here, and the group is aborted: other ranks raise
         AbortedError.
@@ -1172,12 +1174,19 @@ class Group(Collectives):
             raise InvalidArgumentError(
                 f"recv: has {target.size} numbers, {numbers} are combined of {source.size}"
             )
-        letters: Any = source.dtype.format  # checkers of types know cast() letter by letter
-        letters = letters if letters not in ("", "e") else "B"
+        kind = source.dtype
 
-        def combine(into: memoryview, other: memoryview) -> None:
-            with into.cast(letters) as first, other.cast(letters) as second:
+        def combine(into: int, other: int, nbytes: int) -> None:
+            lent = (
+                Lent(into, nbytes, kind, writable=True),
+                Lent(other, nbytes, kind, writable=False),
+            )
+            seen = [ref(one) for one in lent]
+            with memoryview(lent[0]) as first, memoryview(lent[1]) as second:
                 function(first, second)
+            del lent
+            if any(one() is not None for one in seen):
+                raise BufferError("function: has kept what it was given")
 
         raw.reduce_by(
             self._handle,

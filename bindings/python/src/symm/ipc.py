@@ -8,7 +8,6 @@ which ends with the last array of the import, or with the process that holds it.
 from __future__ import annotations
 
 import math
-import re
 
 from symm import _view
 from symm._generated import ImportInfo, IpcCollectStats, IpcHolders, IpcStats
@@ -233,6 +232,8 @@ def about_of(dtype: DType, shape: tuple[int, ...]) -> bytes:
 
 def _read_about(about: bytes, nbytes: int) -> tuple[DType, tuple[int, ...]]:
     """The type and the shape that `about` says; else bytes, as another maker left them."""
+    import re  # takes long to import
+
     match = re.fullmatch(rb"(\w+)\[((?:\d+(?:,\d+)*)?)\]", about)
     if match:
         kind = dtype_of(match[1].decode())
