@@ -36,19 +36,33 @@ uint64_t bits_of_factor(const Scaling& scaling) {
 }
 
 // Five bits of a data type: two for its width, 8 to 64 bits, and three for its kind, which is the
-// upper byte of its value. Kinds are even, except that of unsigned integers.
+// upper byte of its value. Kinds are even, except that of unsigned integers. Types of two parts
+// have 64 or 128 bits: complex ones share their number with bf16, which has 16 bits, and pairs have
+// one bit for whether their values are floats and one for their width.
 constexpr uint64_t kUnsigned = 7;
+constexpr uint64_t kComplex = 2;
+constexpr uint64_t kPair = 4;
+constexpr uint32_t kKindOfComplex = 0x05;
+constexpr uint32_t kKindOfPair = 0x80;
 
 constexpr uint64_t bits_of(DType dtype) {
   const auto value = static_cast<uint32_t>(dtype);
   const uint32_t kind = value >> 8;
   const auto width = static_cast<uint64_t>(std::countr_zero(value & 0xFF)) - 3;
+  if (is_complex(dtype)) return kComplex << 2 | (width - 1);
+  if (is_pair(dtype)) return kPair << 2 | (kind & 2) | (width - 3);
   return (kind == 1 ? kUnsigned : kind >> 1) << 2 | (width & 3);
 }
 
 constexpr DType dtype_of(uint64_t bits) {
-  const uint64_t kind = bits >> 2 == kUnsigned ? 1 : bits >> 2 << 1;
-  return static_cast<DType>(kind << 8 | uint64_t{8} << (bits & 3));
+  const uint64_t kind = bits >> 2;
+  if (kind == kPair) {
+    return static_cast<DType>((kKindOfPair | (bits & 2)) << 8 | uint64_t{64} << (bits & 1));
+  }
+  if (kind == kComplex && (bits & 2) != 0) {
+    return static_cast<DType>(kKindOfComplex << 8 | uint64_t{64} << (bits & 1));
+  }
+  return static_cast<DType>((kind == kUnsigned ? 1 : kind << 1) << 8 | uint64_t{8} << (bits & 3));
 }
 
 #define SYMM_IS_KEPT(name, c_name, value) \
@@ -57,26 +71,33 @@ SYMM_DTYPES(SYMM_IS_KEPT)
 #undef SYMM_IS_KEPT
 
 // Three bits of an operator. The last three values are bitwise operators, which are of integers
-// only. With floats the same values are sum, average and product in tree order, which is of floats
-// only.
+// only. With floats and complex numbers the same values are sum, average and product in tree order,
+// which is of these only. Pairs have a minimum and a maximum, whose values they take, and no other.
 constexpr uint64_t kTree = 5;
 
 constexpr uint64_t bits_of(Op op, Order order) {
   const auto value = static_cast<uint64_t>(op);
+  if (is_located(op)) return static_cast<uint64_t>(op == Op::minloc ? Op::min : Op::max);
   if (order != Order::tree) return value;
   return kTree + (op == Op::prod ? 2 : value);
 }
 
-constexpr Op op_of(uint64_t bits, bool in_tree) {
-  if (!in_tree) return static_cast<Op>(bits);
+constexpr Op op_of(uint64_t bits, DType dtype, bool in_tree) {
+  const Op op = static_cast<Op>(bits);
+  if (is_pair(dtype) && op == Op::min) return Op::minloc;
+  if (is_pair(dtype) && op == Op::max) return Op::maxloc;
+  if (!in_tree) return op;
   return bits == kTree + 2 ? Op::prod : static_cast<Op>(bits - kTree);
 }
 
-static_assert(op_of(bits_of(Op::sum, Order::tree), true) == Op::sum);
-static_assert(op_of(bits_of(Op::avg, Order::tree), true) == Op::avg);
-static_assert(op_of(bits_of(Op::prod, Order::tree), true) == Op::prod);
-#define SYMM_FITS(name, c_name, value) \
-  static_assert((value) < 8 && is_bitwise(Op::name) == (bits_of(Op::name, {}) >= kTree));
+static_assert(op_of(bits_of(Op::sum, Order::tree), DType::f32, true) == Op::sum);
+static_assert(op_of(bits_of(Op::avg, Order::tree), DType::f32, true) == Op::avg);
+static_assert(op_of(bits_of(Op::prod, Order::tree), DType::f32, true) == Op::prod);
+#define SYMM_FITS(name, c_name, value)                                                           \
+  static_assert(                                                                                 \
+      bits_of(Op::name, {}) < 8 && is_bitwise(Op::name) == (bits_of(Op::name, {}) >= kTree) &&   \
+      op_of(bits_of(Op::name, {}), is_located(Op::name) ? DType::i32_i32 : DType::i32, false) == \
+          Op::name);
 SYMM_OPS(SYMM_FITS)
 #undef SYMM_FITS
 
@@ -151,7 +172,7 @@ void CallSignature::set_order(Order wanted, int ranks) noexcept {
   order = Order::ranks;
   const CollectiveTraits what = traits(collective);
   if (wanted == Order::ranks || !what.has_op || what.of_prefix) return;
-  const bool differs = is_float(dtype) && op != Op::min && op != Op::max && ranks > kRanksInOrder;
+  const bool differs = depends_on_order(dtype, op) && ranks > kRanksInOrder;
   if (wanted == Order::any || differs) order = wanted;
 }
 
@@ -195,8 +216,8 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   signature.collective = static_cast<Collective>(
       (packed >> 12 & 0xF) | static_cast<uint64_t>(is_more) << kCollectiveBits);
   const uint64_t op_bits = packed >> 8 & 7;
-  const bool in_tree = op_bits >= kTree && is_float(signature.dtype);
-  signature.op = op_of(op_bits, in_tree);
+  const bool in_tree = op_bits >= kTree && !is_integer(signature.dtype);
+  signature.op = op_of(op_bits, signature.dtype, in_tree);
   if (in_tree) signature.order = Order::tree;
   const bool is_free = (packed & 0xF) == kAnyOrder;
   if (is_free) signature.order = Order::any;

@@ -36,7 +36,7 @@ constexpr uint64_t most_of(DType dtype) noexcept {
   }
 }
 
-// The bits of the neutral element, in the lowest bytes.
+// The bits of the neutral element of a type of one part, in the lowest bytes.
 constexpr uint64_t neutral_of(DType dtype, Op op) noexcept {
   const uint64_t ones = ~uint64_t{0} >> (64 - 8 * size_of(dtype));
   const uint64_t top = ones ^ ones >> 1;
@@ -54,12 +54,32 @@ constexpr uint64_t neutral_of(DType dtype, Op op) noexcept {
   }
 }
 
-// Eight bytes of neutral elements.
-constexpr uint64_t neutral_word(DType dtype, Op op) noexcept {
-  uint64_t word = 0;
-  for (size_t at = 0; at < sizeof word; at += size_of(dtype)) {
-    word |= neutral_of(dtype, op) << 8 * at;
+// Sixteen bytes of neutral elements, which are one or several.
+struct NeutralWords {
+  uint64_t low;
+  uint64_t high;
+};
+
+constexpr NeutralWords neutral_words(DType dtype, Op op) noexcept {
+  const DType part = part_of(dtype);
+  const size_t bytes = size_of(part);
+  uint64_t first = 0;
+  uint64_t second = 0;
+
+  if (is_pair(dtype)) {
+    // Equal values: the lowest index wins, so that the neutral one is the highest.
+    first = neutral_of(part, op == Op::minloc ? Op::min : Op::max);
+    second = neutral_of(bytes == 4 ? DType::i32 : DType::i64, Op::min);
+  } else {
+    first = neutral_of(part, op);
+    second = is_complex(dtype) ? 0 : first;
   }
-  return word;
+  if (bytes == 8) return {first, second};
+
+  uint64_t word = 0;
+  for (size_t at = 0; at < sizeof word; at += bytes) {
+    word |= ((at / bytes) % 2 == 0 ? first : second) << 8 * at;
+  }
+  return {word, word};
 }
 }  // namespace symm

@@ -13,37 +13,49 @@
 #endif
 
 // X(the name here, the end of its name in symm.h, its value in symm.h)
-#define SYMM_DTYPES(X)      \
-  X(i8, I8, 0x0008)         \
-  X(i16, I16, 0x0010)       \
-  X(i32, I32, 0x0020)       \
-  X(i64, I64, 0x0040)       \
-  X(u8, U8, 0x0108)         \
-  X(u16, U16, 0x0110)       \
-  X(u32, U32, 0x0120)       \
-  X(u64, U64, 0x0140)       \
-  X(f16, F16, 0x0210)       \
-  X(f32, F32, 0x0220)       \
-  X(f64, F64, 0x0240)       \
-  X(bf16, BF16, 0x0410)     \
-  X(boolean, BOOL, 0x0608)  \
-  X(f8e4m3, F8E4M3, 0x0A08) \
-  X(f8e5m2, F8E5M2, 0x0C08)
+#define SYMM_DTYPES(X)        \
+  X(i8, I8, 0x0008)           \
+  X(i16, I16, 0x0010)         \
+  X(i32, I32, 0x0020)         \
+  X(i64, I64, 0x0040)         \
+  X(u8, U8, 0x0108)           \
+  X(u16, U16, 0x0110)         \
+  X(u32, U32, 0x0120)         \
+  X(u64, U64, 0x0140)         \
+  X(f16, F16, 0x0210)         \
+  X(f32, F32, 0x0220)         \
+  X(f64, F64, 0x0240)         \
+  X(bf16, BF16, 0x0410)       \
+  X(boolean, BOOL, 0x0608)    \
+  X(f8e4m3, F8E4M3, 0x0A08)   \
+  X(f8e5m2, F8E5M2, 0x0C08)   \
+  X(c64, C64, 0x0540)         \
+  X(c128, C128, 0x0580)       \
+  X(i32_i32, I32_I32, 0x8040) \
+  X(i64_i64, I64_I64, 0x8080) \
+  X(f32_i32, F32_I32, 0x8240) \
+  X(f64_i64, F64_I64, 0x8280)
 
 // X(name): floats narrower than f32, which are combined in f32; all floats; types of RMSNorm.
 #define SYMM_SMALL_FLOATS(X) X(f16) X(bf16) X(f8e4m3) X(f8e5m2)
 #define SYMM_FLOATS(X) SYMM_SMALL_FLOATS(X) X(f32) X(f64)
 #define SYMM_NORM_TYPES(X) X(f32) X(f16) X(bf16)
+// X(name): types of two parts of one width. A complex number has a real and an imaginary part, a
+// pair a value and a signed index.
+#define SYMM_COMPLEX_TYPES(X) X(c64) X(c128)
+#define SYMM_PAIRS(X) X(i32_i32) X(i64_i64) X(f32_i32) X(f64_i64)
 
-#define SYMM_OPS(X) \
-  X(sum, SUM, 0)    \
-  X(avg, AVG, 1)    \
-  X(min, MIN, 2)    \
-  X(max, MAX, 3)    \
-  X(prod, PROD, 4)  \
-  X(band, BAND, 5)  \
-  X(bor, BOR, 6)    \
-  X(bxor, BXOR, 7)
+#define SYMM_OPS(X)    \
+  X(sum, SUM, 0)       \
+  X(avg, AVG, 1)       \
+  X(min, MIN, 2)       \
+  X(max, MAX, 3)       \
+  X(prod, PROD, 4)     \
+  X(band, BAND, 5)     \
+  X(bor, BOR, 6)       \
+  X(bxor, BXOR, 7)     \
+  X(minloc, MINLOC, 8) \
+  X(maxloc, MAXLOC, 9)
 
 #define SYMM_SCALE_POSITIONS(X) \
   X(none, NONE, 0)              \
@@ -135,16 +147,50 @@ constexpr size_t size_of(DType dtype) noexcept {
 SYMM_IS_ONE_OF(is_small_float, SYMM_SMALL_FLOATS)
 SYMM_IS_ONE_OF(is_float, SYMM_FLOATS)
 SYMM_IS_ONE_OF(is_norm_type, SYMM_NORM_TYPES)
+SYMM_IS_ONE_OF(is_complex, SYMM_COMPLEX_TYPES)
+SYMM_IS_ONE_OF(is_pair, SYMM_PAIRS)
 #undef SYMM_IS_ONE_OF
 #undef SYMM_CASE
 
+constexpr bool has_two_parts(DType dtype) noexcept { return is_complex(dtype) || is_pair(dtype); }
+
 constexpr bool is_integer(DType dtype) noexcept {
-  return !is_float(dtype) && dtype != DType::boolean;
+  return !is_float(dtype) && dtype != DType::boolean && !has_two_parts(dtype);
+}
+
+// The type of the first part, which is the value of a pair; of a type of one part that type.
+constexpr DType part_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::c64:
+    case DType::f32_i32: return DType::f32;
+    case DType::c128:
+    case DType::f64_i64: return DType::f64;
+    case DType::i32_i32: return DType::i32;
+    case DType::i64_i64: return DType::i64;
+    default: return dtype;
+  }
 }
 
 // Whether an operator sees bits, and not elements. It is of integers only.
 SYMM_HOST_DEVICE constexpr bool is_bitwise(Op op) noexcept {
   return op == Op::band || op == Op::bor || op == Op::bxor;
+}
+
+// Whether an operator finds an extreme value and its place. It is of pairs only, and they have no
+// other.
+SYMM_HOST_DEVICE constexpr bool is_located(Op op) noexcept {
+  return op == Op::minloc || op == Op::maxloc;
+}
+
+// The type as which elements are combined. But for products, a complex number is two real ones.
+constexpr DType combined_as(DType dtype, Op op) noexcept {
+  return is_complex(dtype) && op != Op::prod ? part_of(dtype) : dtype;
+}
+
+// Whether the order in which operands are combined changes the bits of a result: steps round.
+constexpr bool depends_on_order(DType dtype, Op op) noexcept {
+  const bool adds = op == Op::sum || op == Op::avg || op == Op::prod;
+  return adds && (is_float(dtype) || is_complex(dtype));
 }
 
 const char* dtype_name(DType dtype) noexcept;  // "f32"; "?" for an unknown value

@@ -43,7 +43,7 @@ CollectiveArgsOf<kRanks> collective_args(const DeviceGroup& group, const Collect
   args.unit = call.unit();
 
   args.collective = static_cast<int32_t>(call.collective);
-  args.dtype = static_cast<int32_t>(call.dtype);
+  args.dtype = static_cast<int32_t>(combined_as(call.dtype, call.op));
   args.op = static_cast<int32_t>(call.op);
   args.root = call.root;
   args.in_tree = call.order == Order::tree ? 1 : 0;

@@ -171,8 +171,12 @@ void DeviceGroup::fill_neutral(const CollectiveCall& call, void* to, size_t byte
   const ContextGuard current(*device);
   const CUstream stream = stream_of(call.stream);
   const size_t element = size_of(call.dtype);
-  issue_fill(device->driver(), address_of(to),
-      {neutral_of(call.dtype, call.op), element, bytes / element}, stream);
+  const NeutralWords value = neutral_words(call.dtype, call.op);
+  if (element == sizeof value) {
+    issue_fill(device->driver(), address_of(to), value, bytes / element, stream);
+  } else {
+    issue_fill(device->driver(), address_of(to), {value.low, element, bytes / element}, stream);
+  }
   order.record_use(stream);
 }
 

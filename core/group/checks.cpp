@@ -670,6 +670,14 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
   if (row.traits.has_op && is_bitwise(call.op) && !is_integer(call.dtype)) {
     refuse_argument(call, "op", "$op of $dtype; bitwise operations are of integers");
   }
+  if (row.traits.has_op && is_located(call.op) != is_pair(call.dtype)) {
+    refuse_argument(call, "op",
+        is_pair(call.dtype) ? "$op of $dtype; pairs of a value and an index have minloc and maxloc"
+                            : "$op of $dtype; it is of pairs of a value and an index");
+  }
+  if (row.traits.has_op && is_complex(call.dtype) && (call.op == Op::min || call.op == Op::max)) {
+    refuse_argument(call, "op", "$op of $dtype; complex numbers have no order");
+  }
   if (!is_valid(call.algorithm)) {
     refuse_unknown("options.algorithm", static_cast<int>(call.algorithm));
   }

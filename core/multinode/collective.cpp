@@ -512,7 +512,7 @@ Algorithm MultinodeTransport::algorithm_of(const CallSignature& call) const {
   const bool to_all = call.collective == Collective::allreduce;
   const bool reduces = to_all || call.collective == Collective::reduce;
   const bool by_machines = call.order == Order::tree || call.order == Order::any ||
-                           !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
+                           !depends_on_order(call.dtype, call.op);
   const bool is_large = local_size_ > 1 && call.unit() > thresholds_.slices;
   if (is_large && reduces && why_no_chain(call.dtype, call.order).empty()) return Algorithm::chain;
   if (!to_all || call.unit() <= thresholds_.gather) return Algorithm::one_shot;

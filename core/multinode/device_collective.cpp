@@ -68,7 +68,7 @@ bool nccl_reduces(const CollectiveCall& call) {
 // Whether the bits of the result depend on the order of operands. The bits of rounded sums
 // and of means of integers do.
 bool order_matters(const CollectiveCall& call) {
-  return (is_float(call.dtype) && call.op != Op::min && call.op != Op::max) || call.op == Op::avg;
+  return depends_on_order(call.dtype, call.op) || call.op == Op::avg;
 }
 
 bool is_reduced_for_all(const CollectiveCall& call) {
@@ -121,13 +121,16 @@ bool DeviceMultinodeTransport::nccl_may_reduce(const CollectiveCall& call) const
 // NCCL may reduce, NCCL reduces in less time from 1 MB on (bench/scale), so kernels
 // do it only if asked for.
 bool DeviceMultinodeTransport::reduces_by_machines(const CollectiveCall& call) const {
-  const bool can = in_line_ && local_.size() > 1 && (is_float(call.dtype) || call.op != Op::avg);
+  const bool can = in_line_ && local_.size() > 1 &&
+                   (depends_on_order(call.dtype, call.op) || call.op != Op::avg);
   return can && (call.algorithm == Algorithm::hierarchical || !nccl_may_reduce(call));
 }
 
 std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) const {
-  if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call)) {
-    return "between GPUs does sums, means and products of floats by all-reduce";
+  if (call.collective != Collective::allreduce || !is_float(combined_as(call.dtype, call.op)) ||
+      !order_matters(call)) {
+    return "between GPUs does sums, means and products of floats, and sums and means of complex "
+           "numbers, by all-reduce";
   }
   if (call.order == Order::tree) {
     return "between GPUs adds in the order of the ranks, not in a tree";

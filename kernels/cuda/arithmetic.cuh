@@ -161,6 +161,49 @@ struct Best {
   }
 };
 
+// ---- elements of two parts
+
+template <class First, class Second>
+struct Parts {
+  First first;
+  Second second;
+};
+
+template <class First, class Second>
+using TwoParts = NativeElement<Parts<First, Second>>;
+
+// Each product and each sum of two of them is rounded.
+struct ComplexProduct {
+  template <class Part>
+  static __device__ __forceinline__ Parts<Part, Part> combine(
+      Parts<Part, Part> a, Parts<Part, Part> x) {
+    return {Sum::combine(Product::combine(a.first, x.first), -Product::combine(a.second, x.second)),
+        Sum::combine(Product::combine(a.first, x.second), Product::combine(a.second, x.first))};
+  }
+};
+template <class Part>
+struct ProductOf<TwoParts<Part, Part>> {
+  using Is = ComplexProduct;
+  static constexpr bool kSaturates = false;
+};
+
+// `x` replaces the accumulator if its value is strictly better, or NaN where the other is none; or
+// if neither is better and its index is lower.
+template <bool kLess>
+struct BestPair {
+  template <class Value, class Index>
+  static __device__ __forceinline__ Parts<Value, Index> combine(
+      Parts<Value, Index> a, Parts<Value, Index> x) {
+    const bool a_is_nan = a.first != a.first;
+    const bool x_is_nan = x.first != x.first;
+    const bool is_better = kLess ? x.first < a.first : a.first < x.first;
+    const bool is_worse = kLess ? a.first < x.first : x.first < a.first;
+    const bool a_wins = a_is_nan ? !x_is_nan : is_worse;
+    const bool x_wins = x_is_nan ? !a_is_nan : is_better;
+    return x_wins || (!a_wins && x.second < a.second) ? x : a;
+  }
+};
+
 // An average.
 template <class W>
 __device__ __forceinline__ W over(W sum, int ranks) {
@@ -316,9 +359,35 @@ __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
     case Op::band:
     case Op::bor:
     case Op::bxor: break;  // combine_bits()
+    case Op::minloc:
+    case Op::maxloc: break;  // combine_pairs()
   }
 
   return operands[0];
+}
+
+// Elements of two parts are combined one at a time: they are rare.
+template <class Type, class Operation>
+__device__ uint4 combine_one_by_one(const uint4* operands, int ranks) {
+  using Element = typename Type::Element;
+  Elements<Type> out;
+#pragma unroll 1
+  for (int i = 0; i < Elements<Type>::kCount; ++i) {
+    Element all = reinterpret_cast<const Element*>(operands)[i];
+#pragma unroll 1
+    for (int r = 1; r < ranks; ++r) {
+      all = Operation::combine(all, reinterpret_cast<const Element*>(operands + r)[i]);
+    }
+    out.at[i] = all;
+  }
+  return out.pack;
+}
+
+template <class Value, class Index>
+__device__ __forceinline__ uint4 combine_pairs(const uint4* operands, int ranks, Op op) {
+  using Type = TwoParts<Value, Index>;
+  return op == Op::minloc ? combine_one_by_one<Type, BestPair<true>>(operands, ranks)
+                          : combine_one_by_one<Type, BestPair<false>>(operands, ranks);
 }
 
 // Bitwise operators see words of a pack, whatever type the elements have.
@@ -493,6 +562,8 @@ static __device__ __noinline__ uint4 combine_any_in_tree(
     case DType::bf16: return combine_floats_in_tree<Bf16>(operands, ranks, op);
     case DType::f8e4m3: return combine_floats_in_tree<F8e4m3>(operands, ranks, op);
     case DType::f8e5m2: return combine_floats_in_tree<F8e5m2>(operands, ranks, op);
+    case DType::c64: return product_in_tree<TwoParts<float, float>>(operands, ranks);
+    case DType::c128: return product_in_tree<TwoParts<double, double>>(operands, ranks);
     default: return operands[0];  // CallSignature::set_order() leaves integers in rank order
   }
 }
@@ -520,6 +591,15 @@ static __device__ __noinline__ uint4 combine_any(
     case DType::bf16: return combine_any_op<Bf16>(operands, ranks, op);
     case DType::f8e4m3: return combine_any_op<F8e4m3>(operands, ranks, op);
     case DType::f8e5m2: return combine_any_op<F8e5m2>(operands, ranks, op);
+    // All but products of complex numbers are of real ones here: combined_as().
+    case DType::c64:
+      return combine_one_by_one<TwoParts<float, float>, ComplexProduct>(operands, ranks);
+    case DType::c128:
+      return combine_one_by_one<TwoParts<double, double>, ComplexProduct>(operands, ranks);
+    case DType::i32_i32: return combine_pairs<int32_t, int32_t>(operands, ranks, op);
+    case DType::i64_i64: return combine_pairs<int64_t, int64_t>(operands, ranks, op);
+    case DType::f32_i32: return combine_pairs<float, int32_t>(operands, ranks, op);
+    case DType::f64_i64: return combine_pairs<double, int64_t>(operands, ranks, op);
   }
 
   return operands[0];

@@ -6,33 +6,34 @@
 #include "kernels/neutral.hpp"
 
 namespace symm::cuda {
-// Computed when a kernel is compiled, since neutral_word() is a function of the host.
+// Computed when a kernel is compiled, since neutral_words() is a function of the host.
 template <DType kDtype, Op kOp>
-inline constexpr uint64_t kNeutralWord = neutral_word(kDtype, kOp);
+inline constexpr uint64_t kLowNeutralWord = neutral_words(kDtype, kOp).low;
+template <DType kDtype, Op kOp>
+inline constexpr uint64_t kHighNeutralWord = neutral_words(kDtype, kOp).high;
 
 template <DType kDtype>
-__device__ __forceinline__ uint64_t neutral_word_of(Op op) {
+__device__ __forceinline__ NeutralWords neutral_words_of(Op op) {
   switch (op) {
 #define SYMM_NEUTRAL(name, c_name, value) \
-  case Op::name: return kNeutralWord<kDtype, Op::name>;
+  case Op::name: return {kLowNeutralWord<kDtype, Op::name>, kHighNeutralWord<kDtype, Op::name>};
     SYMM_OPS(SYMM_NEUTRAL)
 #undef SYMM_NEUTRAL
   }
-  return 0;
+  return {};
 }
 
 // A pack of neutral elements, which a reduction of no operands gives.
 static __device__ __noinline__ uint4 neutral_pack(DType dtype, Op op) {
-  uint64_t word = 0;
+  NeutralWords words{};
   switch (dtype) {
 #define SYMM_NEUTRAL(name, c_name, value) \
-  case DType::name: word = neutral_word_of<DType::name>(op); break;
+  case DType::name: words = neutral_words_of<DType::name>(op); break;
     SYMM_DTYPES(SYMM_NEUTRAL)
 #undef SYMM_NEUTRAL
   }
-  const auto low = static_cast<uint32_t>(word);
-  const auto high = static_cast<uint32_t>(word >> 32);
-  return {low, high, low, high};
+  return {static_cast<uint32_t>(words.low), static_cast<uint32_t>(words.low >> 32),
+      static_cast<uint32_t>(words.high), static_cast<uint32_t>(words.high >> 32)};
 }
 
 // The number of ranks, from rank 0 on, whose operands make the result of a scan.

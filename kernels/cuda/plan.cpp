@@ -148,7 +148,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 Arithmetic arithmetic_of(const CallSignature& call) {
   if (!traits(call.collective).has_op) return Arithmetic::none;
   if (call.op != Op::sum && call.op != Op::avg) return Arithmetic::any;
-  switch (call.dtype) {
+  switch (combined_as(call.dtype, call.op)) {
     case DType::bf16: return Arithmetic::bf16;
     case DType::f16: return Arithmetic::f16;
     case DType::f32: return Arithmetic::f32;

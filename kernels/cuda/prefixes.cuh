@@ -62,6 +62,29 @@ static __device__ __forceinline__ void make_prefixes_of_bits(uint4* operands, in
   }
 }
 
+// Elements of two parts are combined one at a time, as combine_one_by_one() does.
+template <class Type, class Operation>
+__device__ void make_prefixes_one_by_one(uint4* operands, int ranks) {
+  using Element = typename Type::Element;
+#pragma unroll 1
+  for (int i = 0; i < Elements<Type>::kCount; ++i) {
+    Element all = reinterpret_cast<const Element*>(operands)[i];
+#pragma unroll 1
+    for (int r = 1; r < ranks; ++r) {
+      Element& place = reinterpret_cast<Element*>(operands + r)[i];
+      all = Operation::combine(all, place);
+      place = all;
+    }
+  }
+}
+
+template <class Value, class Index>
+__device__ __forceinline__ void make_prefixes_of_pairs(uint4* operands, int ranks, Op op) {
+  using Type = TwoParts<Value, Index>;
+  if (op == Op::minloc) return make_prefixes_one_by_one<Type, BestPair<true>>(operands, ranks);
+  make_prefixes_one_by_one<Type, BestPair<false>>(operands, ranks);
+}
+
 template <class Type>
 __device__ void make_prefixes_by(uint4* operands, int ranks, Op op) {
   switch (op) {
@@ -97,6 +120,14 @@ static __device__ __noinline__ void make_prefixes(uint4* operands, int ranks, DT
     case DType::bf16: return make_prefixes_by<Bf16>(operands, ranks, op);
     case DType::f8e4m3: return make_prefixes_by<F8e4m3>(operands, ranks, op);
     case DType::f8e5m2: return make_prefixes_by<F8e5m2>(operands, ranks, op);
+    case DType::c64:
+      return make_prefixes_one_by_one<TwoParts<float, float>, ComplexProduct>(operands, ranks);
+    case DType::c128:
+      return make_prefixes_one_by_one<TwoParts<double, double>, ComplexProduct>(operands, ranks);
+    case DType::i32_i32: return make_prefixes_of_pairs<int32_t, int32_t>(operands, ranks, op);
+    case DType::i64_i64: return make_prefixes_of_pairs<int64_t, int64_t>(operands, ranks, op);
+    case DType::f32_i32: return make_prefixes_of_pairs<float, int32_t>(operands, ranks, op);
+    case DType::f64_i64: return make_prefixes_of_pairs<double, int64_t>(operands, ranks, op);
   }
 }
 }  // namespace symm::cuda

@@ -1,6 +1,7 @@
 // symm.hpp: each function works, and fails as documented. Ranks are threads. The file is compiled
 // as C++17, the oldest standard that the header allows.
 #include <array>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -88,6 +89,13 @@ TEST(Cpp, OtherTypesAreReducedInPlace) {
     std::array<long long, 3> wide{1, -2, 3};
     group.allreduce(wide, wide, SYMM_OP_PROD);
     EXPECT_EQ(wide, (std::array<long long, 3>{1, 4, 9}));
+    std::array<std::complex<double>, 2> numbers{{{1, 2}, {0, -1}}};
+    group.allreduce(numbers, numbers, SYMM_OP_PROD);
+    EXPECT_EQ(numbers[0], std::complex<double>(-3, 4));
+    EXPECT_EQ(numbers[1], std::complex<double>(-1, 0));
+    std::array<symm::Pair<float, int32_t>, 1> best{{{2.5F, 7 - group.rank()}}};
+    group.allreduce(best, best, SYMM_OP_MAXLOC);
+    EXPECT_TRUE(best[0] == (symm::Pair<float, int32_t>{2.5F, 6}));
     Half one{0x3C00};
     group.allreduce(symm::Span(&one, 1), symm::Span(&one, 1), SYMM_OP_SUM);
     EXPECT_EQ(one.bits, 0x4000);  // 2

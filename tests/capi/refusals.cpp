@@ -184,7 +184,7 @@ const std::vector<Refusal>& refusals() {
           "symm_atomic_op_t", "symm_compare_t", "symm_backend_t", "symm_log_level_t"),
       SYMM_REFUSE_ALL("0", INVALID_ARGUMENT, 0, "symm_dtype_t"),
       SYMM_REFUSE_ALL("33 bits", UNSUPPORTED, SYMM_DTYPE_F32 + 1, "symm_dtype_t"),
-      SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 8, "symm_op_t"),
+      SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 10, "symm_op_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 2, "symm_signal_op_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 7, "symm_atomic_op_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 6, "symm_compare_t"),
@@ -331,6 +331,13 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_OF(op, "bits of f32", INVALID_ARGUMENT, SYMM_OP_BXOR, "symm_allreduce",
           "symm_reduce_scatter", "symm_reduce", "symm_reduce_scatterv", "symm_reduce_scatter_rows",
           "symm_scan", "symm_exscan"),
+      SYMM_REFUSE_OF(op, "place of f32", INVALID_ARGUMENT, SYMM_OP_MAXLOC, "symm_allreduce",
+          "symm_reduce_scatter", "symm_reduce", "symm_reduce_scatterv", "symm_reduce_scatter_rows",
+          "symm_scan", "symm_exscan"),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce, dtype, op, "a sum of pairs", INVALID_ARGUMENT, SYMM_DTYPE_F32_I32),
+      SYMM_REFUSE_NAMED(
+          symm_exscan, dtype, op, "a sum of pairs", INVALID_ARGUMENT, SYMM_DTYPE_I64_I64),
       SYMM_REFUSE_NAMED(
           symm_scan, options, order, "TREE", INVALID_ARGUMENT, support::ordered(SYMM_ORDER_TREE)),
       SYMM_REFUSE(symm_reduce_by, collective, "all-gather combines nothing", INVALID_ARGUMENT,

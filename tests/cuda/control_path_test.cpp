@@ -240,6 +240,35 @@ TEST_F(CudaControlPath, ScansHaveKernelsOfTheirOwn) {
   }
 }
 
+// A neutral element of 8 or 16 bytes whose words differ.
+TEST_F(CudaControlPath, AnExscanOfOneRankFillsBothParts) {
+  as_groups(1, [&](int, const auto& group) {
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
+    std::byte* const recv = memory->pointer(0) + (1 << 16);
+    const auto run = [&](DType dtype, Op op) {
+      CollectiveCall call = call_of(Collective::exscan, memory->pointer(0), 3, dtype);
+      call.recv = recv;
+      call.op = op;
+      run_collective(*group, call);
+      group->synchronize(nullptr, 1000);
+    };
+
+    run(DType::c64, Op::prod);
+    const auto* const singles = reinterpret_cast<const float*>(recv);
+    EXPECT_EQ(std::vector<float>(singles, singles + 6), (std::vector<float>{1, 0, 1, 0, 1, 0}));
+    run(DType::c128, Op::prod);
+    const auto* const doubles = reinterpret_cast<const double*>(recv);
+    EXPECT_EQ(std::vector<double>(doubles, doubles + 6), (std::vector<double>{1, 0, 1, 0, 1, 0}));
+
+    run(DType::f64_i64, Op::maxloc);
+    const auto* const indices = reinterpret_cast<const int64_t*>(recv);
+    for (const size_t i : {0, 2, 4}) {
+      EXPECT_EQ(doubles[i], -std::numeric_limits<double>::infinity());
+      EXPECT_EQ(indices[i + 1], std::numeric_limits<int64_t>::max());
+    }
+  });
+}
+
 // Operands are widened, combined, and narrowed again: in recv where the wide operands fit, and
 // otherwise in scratch, as much at a time as scratch holds.
 TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {

@@ -594,6 +594,12 @@ TEST(CudaPlans, NamesOfKernels) {
   EXPECT_EQ(kernel_of(input(two_shot, 8, bf16, Op::max)), "symm_two_shot_any_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 5, bf16)), "symm_pipeline_bf16_5");
   EXPECT_EQ(kernel_of(input(ll, 5, bf16)), "symm_ll_reduce_8");
+  // Sums of complex numbers are sums of real ones; products and pairs have the general kernel.
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 5, c64, Op::sum)), "symm_pipeline_f32_5");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 5, c64)), "symm_pipeline_f32_5");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 5, c64, Op::prod)), "symm_pipeline_any_8");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 5, c128, Op::sum)), "symm_pipeline_any_8");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 5, f64_i64, Op::maxloc)), "symm_pipeline_any_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 2, bf16)), "symm_pipeline_bf16_2");
   EXPECT_EQ(kernel_of(input(one_shot, 2, bf16)), "symm_one_shot_bf16_2");
 

@@ -61,8 +61,8 @@ template <class Type>
 void sums_are_the_references(symm_dtype_t dtype, int size) {
   const Given given(size);
   const auto element = [&](const std::vector<Pack>& packs, size_t i) {
-    return symm::reference::load_bits(
-        dtype, reinterpret_cast<const std::byte*>(packs.data()) + i * 16 / Type::kCount);
+    return static_cast<uint64_t>(symm::reference::load_bits(
+        dtype, reinterpret_cast<const std::byte*>(packs.data()) + i * 16 / Type::kCount));
   };
 
   support::as_threads(size, [&](int rank) {
@@ -86,12 +86,13 @@ void sums_are_the_references(symm_dtype_t dtype, int size) {
       }
 
       for (size_t i = 0; i < packs.size() * Type::kCount; ++i) {
-        std::vector<uint64_t> operands;
+        std::vector<symm::reference::Bits> operands;
         for (const auto& of_rank : all) {
           operands.push_back(element(of_rank, i));
         }
         const uint64_t got = element(packs, i);
-        const uint64_t right = symm::reference::reduce(dtype, SYMM_OP_SUM, operands);
+        const auto right =
+            static_cast<uint64_t>(symm::reference::reduce(dtype, SYMM_OP_SUM, operands));
         const auto is_nan = [&](uint64_t bits) {
           return std::isnan(symm::reference::decode(dtype, bits));
         };

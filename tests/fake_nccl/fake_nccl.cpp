@@ -192,7 +192,7 @@ constexpr symm_op_t kOps[] = {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_MAX, SYMM_OP_MI
 // Combines from the last rank on. For sums of floats, this order gives other bits than symm's.
 void combine(const std::vector<std::vector<std::byte>>& operands, std::byte* to, symm_dtype_t type,
     symm_op_t op) {
-  std::vector<uint64_t> bits(operands.size());
+  std::vector<reference::Bits> bits(operands.size());
   for (size_t at = 0; at < operands[0].size(); at += reference::size_of(type)) {
     const auto element = [&](const auto& operand) {
       return reference::load_bits(type, &operand[at]);

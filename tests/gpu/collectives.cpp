@@ -70,7 +70,7 @@ Expected expected_of(const Case& c, int n) {
                      (c.position != SYMM_SCALE_AFTER || !c.by_pointer);
   Bytes all;  // the same for every rank
   for (int r = 0; r < n; ++r) {
-    const auto combine = [&](const std::vector<uint64_t>& bits) {
+    const auto combine = [&](const std::vector<symm::reference::Bits>& bits) {
       const auto factor = [&](int rank) { return c.factor(rank); };
       return c.is_scaled() ? symm::reference::reduce_scaled(
                                  c.dtype, c.op, bits, c.result(), c.position, factor, r, c.order)

@@ -279,7 +279,7 @@ std::vector<Bytes> operands_of(const Member& me, const Case& c, bool exactly) {
   return send;
 }
 
-using Combine = std::function<uint64_t(const std::vector<uint64_t>&)>;
+using Combine = std::function<symm::reference::Bits(const std::vector<symm::reference::Bits>&)>;
 
 Bytes expected_of(
     const Member& me, const Case& c, const std::vector<Bytes>& send, const Combine& combine) {
@@ -290,7 +290,7 @@ Bytes expected_of(
 }
 
 Bytes expected_of(const Member& me, const Case& c, const std::vector<Bytes>& send) {
-  return expected_of(me, c, send, [&](const std::vector<uint64_t>& bits) {
+  return expected_of(me, c, send, [&](const std::vector<symm::reference::Bits>& bits) {
     return symm::reference::reduce(c.dtype(), kOps[c.op], bits);
   });
 }
@@ -414,16 +414,17 @@ void run_scaled(const Member& me, int type, int residence) {
   me.right(nccl().make_op(&op, scalar, type, residence, me.comm), "ncclRedOpCreatePreMulSum");
 
   const std::vector<Bytes> send = operands_of(me, c, !me.by_symm || type == kInt32);
-  const Bytes want = expected_of(me, c, send, [&](std::vector<uint64_t> all) {
-    if (type != kInt32) {
-      return symm::reference::reduce_scaled(
-          dtype, Op::sum, all, dtype, SYMM_SCALE_BEFORE, factor_of, me.rank);
-    }
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      all[rank] = static_cast<uint32_t>(all[rank] * (1 + rank));
-    }
-    return symm::reference::reduce(dtype, Op::sum, all);
-  });
+  const Bytes want = expected_of(
+      me, c, send, [&](std::vector<symm::reference::Bits> all) -> symm::reference::Bits {
+        if (type != kInt32) {
+          return symm::reference::reduce_scaled(
+              dtype, Op::sum, all, dtype, SYMM_SCALE_BEFORE, factor_of, me.rank);
+        }
+        for (size_t rank = 0; rank < all.size(); ++rank) {
+          all[rank] = static_cast<uint32_t>(all[rank] * (1 + rank));
+        }
+        return symm::reference::reduce(dtype, Op::sum, all);
+      });
   run(me, c, op, send, want, residence == kScalarDevice ? ", device scalar" : ", host scalar");
   me.right(nccl().destroy_op(op, me.comm), "ncclRedOpDestroy");
 }

@@ -75,8 +75,9 @@ void expect_same_bits(Rank& rank, std::barrier<>& together, symm_dtype_t dtype, 
 void same_bits(Rank& rank, std::barrier<>& together) {
   for (const ::symm::DType type : ::symm::reference::kDTypes) {
     const auto dtype = static_cast<symm_dtype_t>(type);
-    for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD}) {
-      if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
+    for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD,
+             SYMM_OP_MINLOC, SYMM_OP_MAXLOC}) {
+      if (!::symm::reference::has_op(dtype, op)) continue;
       for (const size_t count : {size_t{37}, size_t{40'003}}) {
         for (const symm_order_t order : {SYMM_ORDER_RANKS, SYMM_ORDER_TREE}) {
           expect_same_bits(rank, together, dtype, op, count, order);

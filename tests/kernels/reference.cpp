@@ -23,27 +23,47 @@ bool is_nan(DType dtype, uint64_t bits) {
   }
 }
 
-bool same(DType dtype, uint64_t a, uint64_t b) {
-  return a == b || (is_nan(dtype, a) && is_nan(dtype, b));
+bool same(DType dtype, Bits a, Bits b) {
+  if (a == b) return true;
+  if (has_two_parts(dtype)) {
+    const DType first = symm::part_of(dtype);
+    const DType second = is_complex(dtype) ? first : DType::i64;
+    return same(first, first_of(dtype, a), first_of(dtype, b)) &&
+           same(second, second_of(dtype, a), second_of(dtype, b));
+  }
+  const auto is_nan_here = [&](Bits bits) { return is_nan(dtype, static_cast<uint64_t>(bits)); };
+  return is_nan_here(a) && is_nan_here(b);
 }
+
+namespace {
+std::string in_hex(Bits bits) {
+  const auto high = static_cast<uint64_t>(bits >> 64);
+  std::ostringstream out;
+  out << std::hex;
+  if (high != 0) out << high << '_';
+  out << static_cast<uint64_t>(bits);
+  return out.str();
+}
+}  // namespace
 
 std::string difference(DType dtype, const std::byte* got, const std::byte* expected, size_t count) {
   if (count == 0 || std::memcmp(got, expected, count * size_of(dtype)) == 0) return "";
   for (size_t i = 0; i < count; ++i) {
-    const uint64_t a = load_bits(dtype, got + i * size_of(dtype));
-    const uint64_t b = load_bits(dtype, expected + i * size_of(dtype));
+    const Bits a = load_bits(dtype, got + i * size_of(dtype));
+    const Bits b = load_bits(dtype, expected + i * size_of(dtype));
     if (same(dtype, a, b)) continue;
     std::ostringstream out;
-    out << "element " << i << " of " << count << ": 0x" << std::hex << a << ", expected 0x" << b;
+    out << "element " << i << " of " << count << ": 0x" << in_hex(a) << ", expected 0x"
+        << in_hex(b);
     return out.str();
   }
   return "";
 }
 
 Bytes combined(DType dtype, const std::vector<Bytes>& send, size_t at, size_t count, DType result,
-    const std::function<uint64_t(const std::vector<uint64_t>& bits)>& combine) {
+    const std::function<Bits(const std::vector<Bits>& bits)>& combine) {
   Bytes all(count * size_of(result));
-  std::vector<uint64_t> column(send.size());
+  std::vector<Bits> column(send.size());
   for (size_t i = 0; i < count; ++i) {
     for (size_t rank = 0; rank < send.size(); ++rank) {
       column[rank] = load_bits(dtype, send[rank].data() + at + i * size_of(dtype));

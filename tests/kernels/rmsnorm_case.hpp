@@ -97,7 +97,8 @@ class NormData {
   void normalise(size_t row) {
     const size_t first = row * given.hidden;
     const auto at = [&](const Bytes& from, size_t i) {
-      return reference::load_bits(given.dtype, &from[i * size_of(given.dtype)]);
+      return static_cast<uint64_t>(
+          reference::load_bits(given.dtype, &from[i * size_of(given.dtype)]));
     };
 
     std::vector<float> x;
@@ -105,15 +106,17 @@ class NormData {
     std::vector<float> chains(1024);
 
     for (size_t i = 0; i < given.hidden; ++i) {
-      std::vector<uint64_t> column;
+      std::vector<reference::Bits> column;
       for (const Bytes& operand : send) {
         column.push_back(at(operand, first + i));
       }
-      uint64_t h = column.size() == 1
-                       ? column[0]
-                       : reference::reduce(given.dtype, Op::sum, column, given.order);
-      if (given.has_residual)
-        h = reference::reduce(given.dtype, Op::sum, {h, at(residual, first + i)});
+      auto h = static_cast<uint64_t>(
+          column.size() == 1 ? column[0]
+                             : reference::reduce(given.dtype, Op::sum, column, given.order));
+      if (given.has_residual) {
+        h = static_cast<uint64_t>(
+            reference::reduce(given.dtype, Op::sum, {h, at(residual, first + i)}));
+      }
       append(residual_out, given.dtype, h);
       x.push_back(value(given.dtype, h));
       chains[i / 8 % 1024] += x[i] * x[i];
@@ -131,7 +134,8 @@ class NormData {
         1.0F / std::sqrt(chains[0] / static_cast<float>(given.hidden) + given.epsilon);
     for (size_t i = 0; i < given.hidden; ++i) {
       const float g = value(given.weight_dtype,
-          reference::load_bits(given.weight_dtype, &weight[i * size_of(given.weight_dtype)]));
+          static_cast<uint64_t>(
+              reference::load_bits(given.weight_dtype, &weight[i * size_of(given.weight_dtype)])));
       const uint64_t word = bits(given.dtype, x[i] * inverse * (given.weight_offset + g));
       append(norm_out, given.dtype, word);
       y.push_back(value(given.dtype, word));

@@ -13,12 +13,29 @@ class Values {
   std::vector<std::byte> make(size_t count) {
     std::vector<std::byte> data(count * size_of(dtype_));
     for (size_t i = 0; i < count; ++i) {
-      reference::store_bits(dtype_, one(), &data[i * size_of(dtype_)]);
+      reference::store_bits(dtype_, element(), &data[i * size_of(dtype_)]);
     }
     return data;
   }
 
  private:
+  // Both parts of a complex number are such values. A pair often has one of few values, so that its
+  // index decides, which is of few, too, or any.
+  reference::Bits element() {
+    if (!has_two_parts(dtype_)) return one();
+    Values part(part_of(dtype_), op_, static_cast<unsigned>(random_()));
+    if (is_complex(dtype_)) return reference::join(dtype_, part.one(), part.one());
+
+    const uint64_t few = random_() % 3;
+    const uint64_t value = random_() % 3 == 0
+                               ? part.one()
+                               : static_cast<uint64_t>(reference::encode_integer(
+                                     part_of(dtype_), static_cast<int64_t>(few) - 1));
+    Values index(
+        size_of(dtype_) == 8 ? DType::i32 : DType::i64, op_, static_cast<unsigned>(random_()));
+    return reference::join(dtype_, value, random_() % 3 == 0 ? index.one() : few);
+  }
+
   // A third of the values are any bit pattern at all, so that NaN, infinities and subnormal
   // numbers come by themselves in types that have few codes.
   uint64_t one() {

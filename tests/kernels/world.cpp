@@ -258,7 +258,7 @@ class Operands {
   }
 
   void expect() {
-    const auto combine = [&](const std::vector<uint64_t>& bits) {
+    const auto combine = [&](const std::vector<reference::Bits>& bits) {
       return reference::reduce(case_.dtype, case_.op, bits, static_cast<symm_order_t>(case_.order));
     };
 

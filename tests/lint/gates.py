@@ -31,7 +31,7 @@ GENERATED = ("generated.jl", "generated.rs")
 NAMED = {
     "SYMM_DTYPES": [
         ("kernels/cuda/arithmetic.cuh", "DType::{name}"),
-        ("kernels/host/arithmetic/reduce_kernels.cpp", "DType::{name}"),
+        ("kernels/host/arithmetic/*.cpp", "case DType::{name}"),
         ("tools/bench/pattern.cpp", "SYMM_DTYPE_{c_name}"),
         ("tools/bench/reference.hpp", "SYMM_DTYPE_{c_name}"),
         ("bindings/python/src/symm/dtypes.py", "SYMM_DTYPE_{c_name}"),

@@ -149,6 +149,7 @@ def floats():
         "kernels/host/arithmetic/kernel-inl.hpp": arithmetic,
         "kernels/host/arithmetic/reduce.cpp": arithmetic,
         "kernels/host/arithmetic/reduce_kernels.cpp": arithmetic,
+        "kernels/host/arithmetic/two_parts.cpp": arithmetic,
         "kernels/cuda/args.hpp": r"^(?:float|double)$",  # which kernels compute with
         "core/cuda/stream_uses.cpp": r"^float$",  # the driver's result, which nobody reads
         "capi/include/symm/symm.h": r"^double$",

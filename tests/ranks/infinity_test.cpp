@@ -94,8 +94,8 @@ void expect_stays(const Group& group, symm_algorithm_t algorithm, symm_dtype_t d
 
   ++done;
   for (size_t i = 0; i < count; ++i) {
-    ASSERT_EQ(
-        said(dtype, load_bits(dtype, &recv[i * element])), by_hand(dtype, op, group.size(), i))
+    ASSERT_EQ(said(dtype, static_cast<uint64_t>(load_bits(dtype, &recv[i * element]))),
+        by_hand(dtype, op, group.size(), i))
         << "dtype " << dtype << ", op " << op << ", algorithm " << algorithm << ", element " << i
         << " of " << count << ", " << group.size() << " ranks";
   }

@@ -64,7 +64,7 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
 
 // Element i of what `rank` gets is that of element `i` of all operands.
 uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
-  std::vector<uint64_t> operands;
+  std::vector<symm::reference::Bits> operands;
   for (int r = 0; r < size; ++r) {
     operands.push_back(operand(c, r, i));
   }

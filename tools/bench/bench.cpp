@@ -400,8 +400,11 @@ int Bench::run() {
   std::vector<Row> rows;
   for (const symm_dtype_t dtype : options_.types) {
     for (const symm_op_t op : options_.ops) {
-      // An operation that was asked for by its name is refused by the library, which says why.
-      if (options_.ops.size() > 1 && !reference::has_op(dtype, op)) continue;
+      // An operation and a type that were asked for by name are refused by the library, which says
+      // why.
+      const bool is_named = options_.ops.size() == 1 && options_.types.size() == 1;
+      const bool is_refused = options_.traits->reduces && !reference::has_op(dtype, op);
+      if (is_refused && !is_named) continue;
       for (const uint64_t bytes : sizes(options_)) {
         rows.push_back(measure_row(bytes, dtype, op));
         print(table_row(options_, rows.back(), ranks_));

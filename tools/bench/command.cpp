@@ -112,7 +112,8 @@ void add_call_options(CLI::App* bench, BenchOptions& options) {
       ->check(CLI::Range(1.01, 1e6));
   parsed(bench, "-d,--type", "f32", "Data type, or all",
       [&](const std::string& name) { options.types = pick("--type", dtypes(), name, true); });
-  parsed(bench, "-o,--op", "sum", "Reduction: sum, avg, min, max, prod, band, bor, bxor, or all",
+  parsed(bench, "-o,--op", "sum",
+      "Reduction: sum, avg, min, max, prod, band, bor, bxor, minloc, maxloc, or all",
       [&](const std::string& name) { options.ops = pick("--op", ops(), name, true); });
   parsed(bench, "-a,--algorithm", "auto", "Force an algorithm", [&](const std::string& name) {
     options.algorithm = pick("--algorithm", algorithms(), name, false).front();

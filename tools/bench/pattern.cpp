@@ -52,7 +52,21 @@ uint64_t integer(uint64_t random, symm_dtype_t dtype, symm_op_t op, int ranks) {
   return is_signed && (random & 1U) != 0 ? ~value + 1 : value;
 }
 
-uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order, uint64_t random) {
+reference::Bits element(
+    symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order, uint64_t random) {
+  const symm_dtype_t part = reference::part_of(dtype);
+  if (reference::is_complex(dtype)) {
+    const auto first = element(part, op, ranks, any_order, random);
+    return first | element(part, op, ranks, any_order, mix(random)) << (4 * size_of(dtype));
+  }
+  // Few values, so that indices decide often.
+  if (reference::is_pair(dtype)) {
+    const auto value = static_cast<int64_t>(random % 16) - 8;
+    const auto index = static_cast<int64_t>(random >> 32 & 0xFFFF);
+    return reference::encode_integer(part, value) |
+           reference::encode_integer(reference::index_of(dtype), index) << (4 * size_of(dtype));
+  }
+
   switch (dtype) {
     case SYMM_DTYPE_F64: return reference::to_bits(real(random, op, any_order));
     case SYMM_DTYPE_F32: return reference::to_bits(static_cast<float>(real(random, op, any_order)));
@@ -85,6 +99,12 @@ const std::vector<Named<symm_dtype_t>>& dtypes() {
       {"f64", SYMM_DTYPE_F64},
       {"f8e4m3", SYMM_DTYPE_F8E4M3},
       {"f8e5m2", SYMM_DTYPE_F8E5M2},
+      {"c64", SYMM_DTYPE_C64},
+      {"c128", SYMM_DTYPE_C128},
+      {"i32_i32", SYMM_DTYPE_I32_I32},
+      {"i64_i64", SYMM_DTYPE_I64_I64},
+      {"f32_i32", SYMM_DTYPE_F32_I32},
+      {"f64_i64", SYMM_DTYPE_F64_I64},
   };
 
   return list;
@@ -93,7 +113,8 @@ const std::vector<Named<symm_dtype_t>>& dtypes() {
 const std::vector<Named<symm_op_t>>& ops() {
   static const std::vector<Named<symm_op_t>> list{{"sum", SYMM_OP_SUM}, {"avg", SYMM_OP_AVG},
       {"min", SYMM_OP_MIN}, {"max", SYMM_OP_MAX}, {"prod", SYMM_OP_PROD}, {"band", SYMM_OP_BAND},
-      {"bor", SYMM_OP_BOR}, {"bxor", SYMM_OP_BXOR}};
+      {"bor", SYMM_OP_BOR}, {"bxor", SYMM_OP_BXOR}, {"minloc", SYMM_OP_MINLOC},
+      {"maxloc", SYMM_OP_MAXLOC}};
   return list;
 }
 
@@ -120,7 +141,7 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, symm_order_t order
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes table(period * element_);
     for (size_t i = 0; i < period; ++i) {
-      const uint64_t bits = element(
+      const reference::Bits bits = element(
           dtype, op, ranks, order == SYMM_ORDER_ANY, mix(mix(static_cast<uint64_t>(rank)) + i));
       reference::store_bits(dtype, bits, &table[i * element_]);
     }
@@ -132,7 +153,7 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, symm_order_t order
 
 Pattern::Bytes Pattern::reduced_over(size_t ranks, symm_order_t order) const {
   Bytes table(period * element_);
-  std::vector<uint64_t> operands(ranks);
+  std::vector<reference::Bits> operands(ranks);
   for (size_t i = 0; i < period; ++i) {
     for (size_t rank = 0; rank < ranks; ++rank) {
       operands[rank] = reference::load_bits(dtype_, &tables_[rank][i * element_]);

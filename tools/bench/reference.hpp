@@ -26,20 +26,23 @@ struct Code {
   constexpr operator int32_t() const { return value; }
 };
 
+// The bits of an element, which has up to 128.
+__extension__ using Bits = unsigned __int128;
+
 inline size_t size_of(Code dtype) { return static_cast<size_t>(dtype & 0xff) / 8; }
 
 // Little endian, as every machine that symm runs on.
-inline void store_bits(Code dtype, uint64_t bits, std::byte* element) {
+inline void store_bits(Code dtype, Bits bits, std::byte* element) {
   std::memcpy(element, &bits, size_of(dtype));
 }
-inline uint64_t load_bits(Code dtype, const std::byte* element) {
-  uint64_t bits = 0;
+inline Bits load_bits(Code dtype, const std::byte* element) {
+  Bits bits = 0;
   std::memcpy(&bits, element, size_of(dtype));
   return bits;
 }
 
 template <class T>
-T from_bits(uint64_t bits) {
+T from_bits(Bits bits) {
   T value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
@@ -49,6 +52,33 @@ uint64_t to_bits(T value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
   return bits;
+}
+
+// The type of both parts of a complex number, or of the value of a pair; else the type itself.
+inline Code part_of(Code dtype) {
+  switch (dtype) {
+    case SYMM_DTYPE_C64:
+    case SYMM_DTYPE_F32_I32: return SYMM_DTYPE_F32;
+    case SYMM_DTYPE_C128:
+    case SYMM_DTYPE_F64_I64: return SYMM_DTYPE_F64;
+    case SYMM_DTYPE_I32_I32: return SYMM_DTYPE_I32;
+    case SYMM_DTYPE_I64_I64: return SYMM_DTYPE_I64;
+    default: return dtype;
+  }
+}
+inline bool is_complex(Code dtype) { return dtype == SYMM_DTYPE_C64 || dtype == SYMM_DTYPE_C128; }
+inline bool is_pair(Code dtype) { return part_of(dtype) != dtype && !is_complex(dtype); }
+inline Code index_of(Code pair) { return size_of(pair) == 8 ? SYMM_DTYPE_I32 : SYMM_DTYPE_I64; }
+
+// The two parts of an element, of 4 or 8 bytes each.
+inline Bits join(Code dtype, uint64_t first, uint64_t second) {
+  return Bits{first} | Bits{second} << (4 * size_of(dtype));
+}
+inline uint64_t first_of(Code dtype, Bits bits) {
+  return static_cast<uint64_t>(bits) & (~uint64_t{0} >> (64 - 4 * size_of(dtype)));
+}
+inline uint64_t second_of(Code dtype, Bits bits) {
+  return static_cast<uint64_t>(bits >> (4 * size_of(dtype)));
 }
 
 struct FloatFormat {
@@ -64,6 +94,8 @@ inline FloatFormat format_of(Code dtype) {
     case SYMM_DTYPE_BF16: return {7, 127, true};
     case SYMM_DTYPE_F8E4M3: return {3, 7, false};
     case SYMM_DTYPE_F8E5M2: return {2, 15, true};
+    case SYMM_DTYPE_C64: return format_of(SYMM_DTYPE_F32);
+    case SYMM_DTYPE_C128: return format_of(SYMM_DTYPE_F64);
     default: return {0, 0, false};
   }
 }
@@ -149,8 +181,14 @@ inline uint64_t encode(Code dtype, float value) {
   return sign | (x < middle ? low : low + 1);
 }
 
-// Encodes a number in any data type; throws if the type has no such number.
-inline uint64_t encode_integer(Code dtype, int64_t value) {
+// Encodes a number in any data type; throws if the type has no such number. Of two parts the second
+// is the number with the other sign.
+inline Bits encode_integer(Code dtype, int64_t value) {
+  if (is_complex(dtype) || is_pair(dtype)) {
+    const Code second = is_pair(dtype) ? index_of(dtype) : part_of(dtype);
+    return encode_integer(part_of(dtype), value) | encode_integer(second, -value)
+                                                       << (4 * size_of(dtype));
+  }
   const FloatFormat format = format_of(dtype);
   if (format.bias == 0) {
     return static_cast<uint64_t>(value) & (UINT64_MAX >> (64 - 8 * size_of(dtype)));
@@ -175,11 +213,14 @@ inline bool is_bitwise(Code op) {
   return op == SYMM_OP_BAND || op == SYMM_OP_BOR || op == SYMM_OP_BXOR;
 }
 
-// Whether the library has the operation for the type: there is no average of bool, and only
-// integers are combined bit by bit.
+// Whether the library has the operation for the type: there is no average of bool, only integers
+// are combined bit by bit, complex numbers have no order, and pairs have operations of their own.
 inline bool has_op(Code dtype, Code op) {
   const bool is_bool = dtype == SYMM_DTYPE_BOOL;
+  const bool is_located = op == SYMM_OP_MINLOC || op == SYMM_OP_MAXLOC;
+  if (is_located || is_pair(dtype)) return is_located && is_pair(dtype);
   if (is_bitwise(op)) return !is_bool && format_of(dtype).bias == 0;
+  if (is_complex(dtype)) return op != SYMM_OP_MIN && op != SYMM_OP_MAX;
   return !is_bool || op != SYMM_OP_AVG;
 }
 
@@ -217,11 +258,11 @@ T combine_tree(Code op, const std::vector<T>& numbers, size_t first, size_t last
 }
 
 template <class T, class Read>
-T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read,
+T reduce_floats(Code op, const std::vector<Bits>& operands, const Read& read,
     bool saturates = false, symm_order_t order = SYMM_ORDER_RANKS,
     T most = std::numeric_limits<T>::infinity()) {
   std::vector<T> numbers;
-  for (const uint64_t bits : operands) {
+  for (const Bits bits : operands) {
     numbers.push_back(read(bits));
   }
   if (numbers.empty()) return neutral<T>(op, most);
@@ -257,7 +298,7 @@ T neutral(Code op, T most) {
 
 // Wide enough for one step of any of them; every step is cut back to the type.
 template <class T>
-uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
+uint64_t reduce_integers(Code op, const std::vector<Bits>& bits) {
   __extension__ using Wide = __int128;
   __extension__ using Unsigned = unsigned __int128;
   const auto cut = [](Wide value) {
@@ -292,12 +333,90 @@ inline float most_of(Code dtype) {
                                        : decode(dtype, beyond(dtype) - 1);
 }
 
+// The product of complex numbers. What is volatile is rounded where it is stored.
+template <class T>
+std::vector<T> multiply(const std::vector<T>& a, const std::vector<T>& x) {
+  const volatile T both_real = a[0] * x[0];
+  const volatile T both_imaginary = a[1] * x[1];
+  const volatile T outer = a[0] * x[1];
+  const volatile T inner = a[1] * x[0];
+  return {both_real - both_imaginary, outer + inner};
+}
+
+// The product of numbers first .. last-1, in their order or as combine_tree() has the tree.
+template <class T>
+std::vector<T> multiply_all(
+    const std::vector<std::vector<T>>& numbers, size_t first, size_t last, symm_order_t order) {
+  if (last - first == 1) return numbers[first];
+  size_t left = 1;
+  while (order == SYMM_ORDER_TREE && 2 * left < last - first) {
+    left *= 2;
+  }
+  const size_t middle = order == SYMM_ORDER_TREE ? first + left : last - 1;
+  return multiply(
+      multiply_all(numbers, first, middle, order), multiply_all(numbers, middle, last, order));
+}
+
+template <class T>
+Bits reduce_complex(Code dtype, Code op, const std::vector<Bits>& operands, symm_order_t order) {
+  if (op == SYMM_OP_PROD) {
+    std::vector<std::vector<T>> numbers;
+    for (const Bits bits : operands) {
+      numbers.push_back(
+          {from_bits<T>(first_of(dtype, bits)), from_bits<T>(second_of(dtype, bits))});
+    }
+    if (numbers.empty()) return to_bits(T{1});
+    const std::vector<T> all = multiply_all(numbers, 0, numbers.size(), order);
+    return join(dtype, to_bits(all[0]), to_bits(all[1]));
+  }
+
+  std::vector<Bits> real;
+  std::vector<Bits> imaginary;
+  for (const Bits bits : operands) {
+    real.push_back(first_of(dtype, bits));
+    imaginary.push_back(second_of(dtype, bits));
+  }
+  return join(dtype, to_bits(reduce_floats<T>(op, real, from_bits<T>, false, order)),
+      to_bits(reduce_floats<T>(op, imaginary, from_bits<T>, false, order)));
+}
+
+// The first of the pairs that no other is ahead of.
+template <class Value, class Index>
+Bits reduce_pairs(Code dtype, Code op, const std::vector<Bits>& operands) {
+  const bool is_min = op == SYMM_OP_MINLOC;
+  if (operands.empty()) {
+    const Code plain = is_min ? SYMM_OP_MIN : SYMM_OP_MAX;
+    constexpr bool kHasInfinity = std::numeric_limits<Value>::has_infinity;
+    const Value most =
+        kHasInfinity ? std::numeric_limits<Value>::infinity() : std::numeric_limits<Value>::max();
+    return join(
+        dtype, to_bits(neutral<Value>(plain, most)), to_bits(std::numeric_limits<Index>::max()));
+  }
+
+  const auto is_ahead = [&](Bits a, Bits b) {
+    const auto value_a = from_bits<Value>(first_of(dtype, a));
+    const auto value_b = from_bits<Value>(first_of(dtype, b));
+    const bool a_is_nan = std::isnan(static_cast<double>(value_a));
+    const bool b_is_nan = std::isnan(static_cast<double>(value_b));
+    if (a_is_nan != b_is_nan) return a_is_nan;
+    if (!a_is_nan && value_a != value_b) return (value_a < value_b) == is_min;
+    return from_bits<Index>(second_of(dtype, a)) < from_bits<Index>(second_of(dtype, b));
+  };
+  return *std::min_element(operands.begin(), operands.end(), is_ahead);
+}
+
 // The reduction of one element over ranks 0, 1, ..., or over the tree of ranks.
-inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operands,
-    symm_order_t order = SYMM_ORDER_RANKS) {
+inline Bits reduce(
+    Code dtype, Code op, const std::vector<Bits>& operands, symm_order_t order = SYMM_ORDER_RANKS) {
   switch (dtype) {
+    case SYMM_DTYPE_C64: return reduce_complex<float>(dtype, op, operands, order);
+    case SYMM_DTYPE_C128: return reduce_complex<double>(dtype, op, operands, order);
+    case SYMM_DTYPE_I32_I32: return reduce_pairs<int32_t, int32_t>(dtype, op, operands);
+    case SYMM_DTYPE_I64_I64: return reduce_pairs<int64_t, int64_t>(dtype, op, operands);
+    case SYMM_DTYPE_F32_I32: return reduce_pairs<float, int32_t>(dtype, op, operands);
+    case SYMM_DTYPE_F64_I64: return reduce_pairs<double, int64_t>(dtype, op, operands);
     case SYMM_DTYPE_BOOL: {
-      const auto is_true = [](uint64_t bits) { return bits != 0; };
+      const auto is_true = [](Bits bits) { return bits != 0; };
       const bool all = op == SYMM_OP_MIN || op == SYMM_OP_PROD;
       return all ? std::all_of(operands.begin(), operands.end(), is_true)
                  : std::any_of(operands.begin(), operands.end(), is_true);
@@ -315,22 +434,24 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
     case SYMM_DTYPE_F32:
       return to_bits(reduce_floats<float>(op, operands, from_bits<float>, false, order));
     default:
-      return encode(dtype, reduce_floats<float>(
-                               op, operands, [&](uint64_t bits) { return decode(dtype, bits); },
-                               size_of(dtype) == 1, order, most_of(dtype)));
+      return encode(dtype,
+          reduce_floats<float>(
+              op, operands, [&](Bits bits) { return decode(dtype, static_cast<uint64_t>(bits)); },
+              size_of(dtype) == 1, order, most_of(dtype)));
   }
 }
 
 // Reduces floats with a factor, applied to each rank's operand before or to the result of `rank`
 // after the reduction, into elements of type `result`.
 template <class Factor>
-uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operands, Code result,
+uint64_t reduce_scaled(Code dtype, Code op, const std::vector<Bits>& operands, Code result,
     symm_scale_t position, const Factor& factor, int rank, symm_order_t order = SYMM_ORDER_RANKS) {
   const auto in = [&](auto zero) {
     using Wide = decltype(zero);
-    std::vector<uint64_t> wide;
-    for (const uint64_t bits : operands) {
-      Wide x = size_of(dtype) < 4 ? static_cast<Wide>(decode(dtype, bits)) : from_bits<Wide>(bits);
+    std::vector<Bits> wide;
+    for (const Bits bits : operands) {
+      Wide x = size_of(dtype) < 4 ? static_cast<Wide>(decode(dtype, static_cast<uint64_t>(bits)))
+                                  : from_bits<Wide>(bits);
       if (position == SYMM_SCALE_BEFORE) {
         x *= static_cast<Wide>(factor(static_cast<int>(wide.size())));
       }

@@ -37,12 +37,35 @@ COMBINE = {
     "BAND": lambda values: functools.reduce(operator.and_, values),
     "BOR": lambda values: functools.reduce(operator.or_, values),
     "BXOR": lambda values: functools.reduce(operator.xor, values),
+    "MINLOC": min,
+    "MAXLOC": max,
 }
 
 
 def encode(dtype: DType, values: list[int]) -> np.ndarray:
-    """The elements' bits, as unsigned integers."""
-    return np.array(values).astype(numpy_type(dtype)).view(f"u{dtype.itemsize}")
+    """The elements' bits, as unsigned integers.
+
+    Of two parts the second is the value with the other sign.
+    """
+    wide = np.array(values)
+    if dtype.is_complex:
+        return (wide.astype("f8") - 1j * wide).astype(numpy_type(dtype)).view(word_of(dtype))
+    if dtype.is_pair:
+        elements = np.empty(len(values), numpy_type(dtype))
+        elements["value"] = wide
+        elements["index"] = -wide
+        return elements.view(word_of(dtype))
+    return wide.astype(numpy_type(dtype)).view(word_of(dtype))
+
+
+def words_of(dtype: DType) -> int:
+    """The number of words of an element."""
+    return 2 if dtype.itemsize == 16 else 1
+
+
+def word_of(dtype: DType) -> str:
+    """NumPy's unsigned integer for a word of an element, which has 8 bytes at most."""
+    return f"u{dtype.itemsize // words_of(dtype)}"
 
 
 class Line:
@@ -207,7 +230,7 @@ class Runner:
 
         rank = self.integer("rank", thing.rank) if key == "at" else thing.rank
         if rank != thing.rank and self.is_far():
-            copy = np.zeros(count, f"u{dtype.itemsize}")
+            copy = np.zeros(count * words_of(dtype), word_of(dtype))
             thing.get(rank, at, copy)
             return copy
         return thing.array(count, dtype, rank=rank, offset=at)
@@ -224,7 +247,7 @@ class Runner:
     def words_at(self, key: str, dtype: DType) -> np.ndarray:
         """The elements at a place as unsigned integers."""
         elements = self.operand(key, self.integer("count"), dtype)
-        return np.asarray(elements).view(f"u{dtype.itemsize}")
+        return np.asarray(elements).view(word_of(dtype))
 
     def new_group(self, name: str, create_timeout: float | None, **options: object) -> symm.Group:
         given = {"backend": "host", "timeout": 60, "create_timeout": create_timeout, **options}
@@ -517,7 +540,8 @@ class Runner:
     def do_write(self, key: str = "at") -> None:
         dtype = self.dtype()
         words = self.words_at(key, dtype)
-        words[:] = encode(dtype, [self.formula(self.rank, i) for i in range(len(words))])
+        count = len(words) // words_of(dtype)
+        words[:] = encode(dtype, [self.formula(self.rank, i) for i in range(count)])
         if self.is_far():
             name, _, offset = self.text("at").partition("+")
             self.things[name].put(self.integer("rank"), self.parse(offset), words)
@@ -536,10 +560,12 @@ class Runner:
         ranks = range(RANKS) if op else [rank]
         combine = COMBINE[op or "SUM"]
         values = [
-            combine([self.formula(r, i + shift) for r in ranks]) * times for i in range(len(words))
+            combine([self.formula(r, i + shift) for r in ranks]) * times
+            for i in range(len(words) // words_of(dtype))
         ]
         bits = encode(dtype, values).tolist()
-        for i, (seen, right) in enumerate(zip(words.tolist(), bits, strict=True)):
+        for at, (seen, right) in enumerate(zip(words.tolist(), bits, strict=True)):
+            i = at // words_of(dtype)
             assert seen == right, (
                 f"element {i} has the bits {seen:#x}, not {right:#x}, those of {values[i]}"
             )

@@ -24,6 +24,8 @@ OPTIONS = {"backend": "host", "timeout": 20, "create_timeout": 20}
 
 def numpy_type(dtype):
     """NumPy's type of a DType; that of ml_dtypes if NumPy has none itself."""
+    if dtype.descr:
+        return np.dtype(dtype.descr)
     return np.dtype(dtype.long_name if dtype.format else getattr(ml_dtypes, dtype.long_name))
 
 

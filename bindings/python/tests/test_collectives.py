@@ -118,7 +118,7 @@ READ_ONLY.flags.writeable = False
         ("read-only", READ_ONLY, None),
         ("read-only", np.ones(2, np.float32), bytes(8)),
         ("recv: is of symm.f32, send of symm.f64", np.ones(8), GOOD),
-        ("unknown dtype", np.ones(8, np.complex64), GOOD),
+        ("unknown dtype", np.ones(8, np.clongdouble), GOOD),
         ("read-only", np.float32(1), None),
         ("byte order", np.ones(8, ">f4"), GOOD),
         ("not aligned", np.frombuffer(bytearray(33), np.float32, 8, 1), GOOD),
@@ -477,3 +477,99 @@ def test_a_function_must_not_keep_what_it_is_given(threads):
         hears_of_the_abort(group)
 
     threads(2, body)
+
+
+# ---- complex numbers, and pairs of a value and an index
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128"])
+def test_complex_numbers_have_sums_means_and_products(threads, name):
+    def body(group):
+        mine = np.array([1j, group.rank + 2j], name)
+        results = {}
+        for op in ("sum", "avg", "prod"):
+            results[op] = np.empty_like(mine)
+            group.allreduce(mine, results[op], op=op)
+        assert results["sum"].tolist() == [3j, 3 + 6j]
+        assert results["avg"].tolist() == [1j, 1 + 2j]
+        assert results["prod"].tolist() == [-1j, (0 + 2j) * (1 + 2j) * (2 + 2j)]
+        for op in ("min", "max", "bor", "minloc"):
+            with pytest.raises(symm.InvalidArgumentError, match=f"op: {op} of c"):
+                group.allreduce(mine, op=op)
+        with pytest.raises(symm.InvalidArgumentError, match="is not a float"):
+            group.allreduce(mine, scale=2)
+
+        shared = group.empty(3, name)
+        shared.fill(1 - 2j)
+        assert shared.numpy().dtype == name
+        assert np.asarray(shared).tolist() == [1 - 2j] * 3
+        group.allreduce(shared)
+        assert shared.numpy().tolist() == [3 - 6j] * 3
+
+    threads(3, body)
+
+
+@pytest.mark.parametrize("fields", [("f4", "i4"), ("f8", "i8"), ("i4", "i4"), ("i8", "i8")])
+def test_pairs_have_a_least_and_a_greatest_with_the_lowest_index(threads, fields):
+    kind = np.dtype([("loss", fields[0]), ("at", fields[1])])
+
+    def body(group):
+        mine = np.array([(5, 10 - group.rank), (group.rank, group.rank)], kind)
+        best = np.zeros(2, kind)
+        group.allreduce(mine, best, op="maxloc")
+        assert best.tolist() == [(5, 8), (2, 2)]
+        group.allreduce(mine, best, op="minloc")
+        assert best.tolist() == [(5, 8), (0, 0)]
+        for op in ("sum", "min"):
+            with pytest.raises(symm.InvalidArgumentError, match=f"op: {op} of "):
+                group.allreduce(mine, op=op)
+
+        shared = group.empty(2, kind)
+        shared.fill((7, -3))
+        assert np.asarray(shared).tolist() == [(7, -3)] * 2
+        assert shared.numpy().dtype.names == ("value", "index")
+        assert memoryview(shared).itemsize == kind.itemsize
+        interface = np.array(SimpleNamespace(__array_interface__=shared.__array_interface__))
+        assert interface["index"].tolist() == [-3, -3]
+        shared.numpy()[0] = (9, group.rank)
+        group.allreduce(shared, op="maxloc")
+        assert shared.numpy().tolist() == [(9, 0), (7, -3)]
+        with pytest.raises(BufferError, match="DLPack has no type"):
+            shared.__dlpack__()
+        with pytest.raises(symm.InvalidArgumentError, match="value"):
+            shared.fill(3)
+
+    threads(3, body)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        [("value", "f4"), ("index", "i8")],
+        [("value", "f8"), ("index", "i4")],
+        [("value", "f4"), ("index", "u4")],
+        [("value", ">f4"), ("index", "i4")],
+        [("value", "f4"), ("index", "i4"), ("more", "i4")],
+        [("value", "f4", 2), ("index", "i8")],
+        {"names": ["value", "index"], "formats": ["f4", "i4"], "offsets": [4, 0]},
+        {"names": ["value", "index"], "formats": ["f4", "i4"], "itemsize": 12},
+    ],
+)
+def test_other_structured_types_are_no_pairs(alone, kind):
+    with pytest.raises(symm.InvalidArgumentError, match=r"dtype|byte order"):
+        alone.allreduce(np.zeros(4, kind), op="minloc")
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128"])
+def test_complex_tensors_of_pytorch_are_operands(alone, name):
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor([1 + 2j, 3 - 1j], dtype=getattr(torch, name))
+    result = torch.zeros_like(tensor)
+    alone.allreduce(tensor, result, op="prod")
+    assert result.tolist() == [1 + 2j, 3 - 1j]
+    shared = alone.empty(2, name)
+    assert shared.torch().dtype == tensor.dtype
+    alone.allreduce(tensor, shared)
+    assert shared.torch().tolist() == tensor.tolist()
+    with pytest.raises(symm.InvalidArgumentError, match="no order"):
+        alone.allreduce(tensor, op="max")

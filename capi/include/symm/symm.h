@@ -298,7 +298,11 @@ enum symm_status_values {
   SYMM_ERR_NOT_FOUND = -14
 };
 
-/** Data type. The value is (DLPack type code) << 8 | bits, one lane. */
+/**
+ * Data type. The value is (DLPack type code) << 8 | bits, one lane. DLPack has no pairs: the
+ * code of a pair is 0x80 | (DLPack type code of its value), and its bits are those of both
+ * parts.
+ */
 typedef int32_t symm_dtype_t;
 enum symm_dtype_values {
   SYMM_DTYPE_I8 = 0x0008,
@@ -318,7 +322,19 @@ enum symm_dtype_values {
   /** The finite-only variant (float8_e4m3fn of DLPack); finite results saturate at +-448. */
   SYMM_DTYPE_F8E4M3 = 0x0A08,
   /** Finite results saturate at +-57344; infinite ones stay infinite. */
-  SYMM_DTYPE_F8E5M2 = 0x0C08
+  SYMM_DTYPE_F8E5M2 = 0x0C08,
+  /** A complex number: two F32, the real part first. */
+  SYMM_DTYPE_C64 = 0x0540,
+  /** A complex number: two F64, the real part first. */
+  SYMM_DTYPE_C128 = 0x0580,
+  /** A pair: an I32 as value, then an I32 as index. */
+  SYMM_DTYPE_I32_I32 = 0x8040,
+  /** A pair: an I64 as value, then an I64 as index. */
+  SYMM_DTYPE_I64_I64 = 0x8080,
+  /** A pair: an F32 as value, then an I32 as index. */
+  SYMM_DTYPE_F32_I32 = 0x8240,
+  /** A pair: an F64 as value, then an I64 as index. */
+  SYMM_DTYPE_F64_I64 = 0x8280
 };
 
 /**
@@ -338,7 +354,20 @@ enum symm_dtype_values {
  * For BOOL, SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT.
  *
  * BAND, BOR and BXOR are "and", "or" and "exclusive or" of each bit, of integers only: with
- * floats and BOOL they are INVALID_ARGUMENT.
+ * all other types they are INVALID_ARGUMENT.
+ *
+ * SUM and AVG of complex numbers are those of their parts. PROD of a and b is, each product and
+ * each sum of two of them rounded once,
+ * (a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real), also where that is
+ * NaN and the product of C, which looks for infinities, is not. All other operations of them
+ * are INVALID_ARGUMENT, and so are a factor and a result_dtype.
+ *
+ * MINLOC and MAXLOC are of pairs of a value and an index, and pairs have no other operation:
+ * everything else is INVALID_ARGUMENT. The result is the pair with the least or the greatest
+ * value, of equal values the pair with the lowest index; it has the bits of an operand. A value
+ * that is NaN is ahead of all that are not; the lowest index decides between several. -0.0 and
+ * +0.0 are equal. An index is signed; the caller chooses what it says, for instance where the
+ * value lies among all ranks' values. Results do not depend on the order of ranks.
  */
 typedef int32_t symm_op_t;
 enum symm_op_values {
@@ -349,7 +378,11 @@ enum symm_op_values {
   SYMM_OP_PROD = 4,
   SYMM_OP_BAND = 5,
   SYMM_OP_BOR = 6,
-  SYMM_OP_BXOR = 7
+  SYMM_OP_BXOR = 7,
+  /** The pair with the least value. */
+  SYMM_OP_MINLOC = 8,
+  /** The pair with the greatest value. */
+  SYMM_OP_MAXLOC = 9
 };
 
 /** Where a factor is multiplied in; see symm_collective_options_t. */
@@ -3973,8 +4006,9 @@ SYMM_API symm_status_t symm_neighbor_alltoallv(
  *   Without one, both are 0.
  * - All of this must agree on all ranks, except what scale_pointer points to: each rank's
  *   factor is for its own operand (BEFORE) or result (AFTER).
- * - INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 for F16, BF16 and
- *   F8 and than one of these for F32, or either of them with a call that does not reduce.
+ * - INVALID_ARGUMENT: a factor with other types than floats, another result_dtype than F32 for
+ *   F16, BF16 and F8 and than one of these for F32, or either of them with a call that does not
+ *   reduce.
  * - With a result_dtype other than dtype no form is in place.
  */
 
@@ -4215,7 +4249,7 @@ SYMM_API symm_status_t symm_scan(symm_group_t *group, const void *send, void *re
  * PROD, ones in all bits of BAND; of MIN infinity, or the largest number of a type without one,
  * and of MAX the same with the other sign, or the smallest number. So the exclusive sum of
  * lengths is where each rank's part begins. Of BOOL it is false of SUM and MAX, and true of
- * PROD and MIN.
+ * PROD and MIN. A pair has the value of MIN or MAX, and the largest index.
  *
  * All else is as for symm_scan(). In place: send == recv.
  *

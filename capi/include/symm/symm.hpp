@@ -41,6 +41,7 @@
 #ifndef SYMM_SYMM_HPP
 #define SYMM_SYMM_HPP
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -219,7 +220,22 @@ template <class Container>
 Span(Container &&)
     -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
 
-// The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and double.
+// A pair of a value and an index, for SYMM_OP_MINLOC and SYMM_OP_MAXLOC.
+template <class Value, class Index>
+struct Pair {
+  static_assert(sizeof(Value) == sizeof(Index), "the index is as wide as the value");
+  Value value;
+  Index index;
+
+  friend constexpr bool operator==(const Pair &a, const Pair &b) noexcept {
+    return a.value == b.value && a.index == b.index;
+  }
+  friend constexpr bool operator!=(const Pair &a, const Pair &b) noexcept { return !(a == b); }
+};
+
+// The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and double,
+// std::complex of these, and Pair<float, int32_t>, <double, int64_t>, <int32_t, int32_t> and
+// <int64_t, int64_t>.
 // For a type of 16 or 8 bit floating point numbers write, for instance:
 //
 //     template <>
@@ -250,6 +266,36 @@ struct Dtype<float> {
 template <>
 struct Dtype<double> {
   static constexpr symm_dtype_t value = SYMM_DTYPE_F64;
+};
+
+template <>
+struct Dtype<std::complex<float>> {
+  static constexpr symm_dtype_t value = SYMM_DTYPE_C64;
+};
+
+template <>
+struct Dtype<std::complex<double>> {
+  static constexpr symm_dtype_t value = SYMM_DTYPE_C128;
+};
+
+template <>
+struct Dtype<Pair<std::int32_t, std::int32_t>> {
+  static constexpr symm_dtype_t value = SYMM_DTYPE_I32_I32;
+};
+
+template <>
+struct Dtype<Pair<std::int64_t, std::int64_t>> {
+  static constexpr symm_dtype_t value = SYMM_DTYPE_I64_I64;
+};
+
+template <>
+struct Dtype<Pair<float, std::int32_t>> {
+  static constexpr symm_dtype_t value = SYMM_DTYPE_F32_I32;
+};
+
+template <>
+struct Dtype<Pair<double, std::int64_t>> {
+  static constexpr symm_dtype_t value = SYMM_DTYPE_F64_I64;
 };
 
 class Request;

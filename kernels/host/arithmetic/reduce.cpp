@@ -30,6 +30,7 @@ constexpr size_t kPastPeerAtLeast = 8192;
 constexpr size_t kBlock = 4096;
 
 Kernel find(const Reduction& r) noexcept {
+  if (has_two_parts(r.dtype)) return find_for_two_parts(r.dtype, r.op);
   return kernel_table()[static_cast<size_t>(current_simd())](r.dtype, r.op, r.saturates);
 }
 
@@ -156,13 +157,21 @@ Reduction of_bytes(const Reduction& of) noexcept {
   return bytes;
 }
 
+// A reduction of complex numbers as what they are combined as, twice as many real ones.
+Reduction of_parts(const Reduction& of) noexcept {
+  Reduction parts = of;
+  parts.dtype = part_of(of.dtype);
+  parts.count = 2 * of.count;
+  return parts;
+}
+
 void fill_neutral(const Reduction& r) noexcept {
-  const uint64_t bits = neutral_of(r.dtype, r.op);
+  const NeutralWords words = neutral_words(r.dtype, r.op);
   const size_t element = size_of(r.dtype);
   for (int i = 0; i < r.destination_count; ++i) {
     std::byte* const to = r.destinations[i] + r.destination_offset;
     for (size_t at = 0; at < r.count; ++at) {
-      std::memcpy(to + at * element, &bits, element);
+      std::memcpy(to + at * element, &words, element);
     }
   }
 }
@@ -202,7 +211,10 @@ void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;
   if (reduction.source_count == 0 && !reduction.partial_in) return fill_neutral(reduction);
   if (is_bitwise(reduction.op) && reduction.dtype != DType::u8) return reduce(of_bytes(reduction));
-  const FloatEnvironment plain(is_float(reduction.dtype));
+  if (combined_as(reduction.dtype, reduction.op) != reduction.dtype) {
+    return reduce(of_parts(reduction));
+  }
+  const FloatEnvironment plain(is_float(part_of(reduction.dtype)));
   if (const Kernel few = find_for_few(reduction)) return few(reduction);
   const Kernel kernel = find(reduction);
   if (reduction.nontemporal && !reduction.partial_out &&

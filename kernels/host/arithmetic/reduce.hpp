@@ -5,9 +5,11 @@
 // results of f8 saturate at its largest finite value; an infinity stays one, or is NaN in
 // f8e4m3, which has none. Bytes of a bool other than 0 are true, results 0 or 1: sum and max
 // are "or", min and prod "and". Integers wrap, and their average truncates towards zero. Min
-// and max give NaN if any operand is NaN, and the first of equals (so of -0.0 and +0.0). The
-// bits do not depend on the instruction set, on alignment, on how many elements are combined at
-// a time, or on the caller's floating-point environment.
+// and max give NaN if any operand is NaN, and the first of equals (so of -0.0 and +0.0). Pairs
+// give the best value, of equal ones that with the lowest index, and so of NaNs, which beat
+// numbers. The product of complex numbers rounds each product and each sum. The bits do not depend
+// on the instruction set, on alignment, on how many elements are combined at a time, or on the
+// caller's floating-point environment.
 #pragma once
 
 #include <cstddef>

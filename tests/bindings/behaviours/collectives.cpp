@@ -1,6 +1,7 @@
 // Verbs of collectives, whose operands have the type that the line names.
 #include <algorithm>
 #include <cctype>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -413,7 +414,9 @@ void collective(Runner& runner, const Line& line) {
 
   const auto& calls = calls_by_dtype<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
       uint64_t, bool, float, double, Narrow<SYMM_DTYPE_F16>, Narrow<SYMM_DTYPE_BF16>,
-      Narrow<SYMM_DTYPE_F8E4M3>, Narrow<SYMM_DTYPE_F8E5M2>>();
+      Narrow<SYMM_DTYPE_F8E4M3>, Narrow<SYMM_DTYPE_F8E5M2>, std::complex<float>,
+      std::complex<double>, symm::Pair<int32_t, int32_t>, symm::Pair<int64_t, int64_t>,
+      symm::Pair<float, int32_t>, symm::Pair<double, int64_t>>();
   if (line.has("f")) write_elements(runner, line, "send");
   calls.at(line.constant("dtype"))(runner, line);
   if (line.has("f")) expect_elements(runner, line, "recv");

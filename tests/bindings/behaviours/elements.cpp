@@ -13,9 +13,12 @@ namespace behaviours {
 namespace reference = symm::reference;
 
 namespace {
-// The operation over f(r, i) of all ranks r, in exact integers.
+// The operation over f(r, i) of all ranks r, in exact integers. Of a pair, whose index follows from
+// its value, the extreme one has the extreme value.
 int64_t reduced(const Line& line, int32_t op, int64_t i) {
-  std::vector<uint64_t> of_ranks;
+  if (op == SYMM_OP_MINLOC) op = SYMM_OP_MIN;
+  if (op == SYMM_OP_MAXLOC) op = SYMM_OP_MAX;
+  std::vector<reference::Bits> of_ranks;
   for (int r = 0; r < kRanks; ++r) {
     of_ranks.push_back(static_cast<uint64_t>(line.formula(r, i)));
   }
@@ -59,12 +62,16 @@ void expect_elements(Runner& runner, const Line& line, const std::string& where)
   for (int64_t i = 0; i < count; ++i) {
     const int64_t one = op ? reduced(line, *op, i + shift) : line.formula(from, i + shift);
     const int64_t value = one * times;
-    const uint64_t expected = reference::encode_integer(dtype, value);
-    const uint64_t seen = reference::load_bits(dtype, at);
+    const reference::Bits expected = reference::encode_integer(dtype, value);
+    const reference::Bits seen = reference::load_bits(dtype, at);
     if (seen != expected) {
-      throw std::runtime_error("element " + std::to_string(i) + " has the bits " +
-                               std::to_string(seen) + ", not " + std::to_string(expected) +
-                               ", which is " + std::to_string(value));
+      const auto text = [](reference::Bits bits) {
+        const auto high = static_cast<uint64_t>(bits >> 64);
+        return (high != 0 ? std::to_string(high) + ":" : "") +
+               std::to_string(static_cast<uint64_t>(bits));
+      };
+      throw std::runtime_error("element " + std::to_string(i) + " has the bits " + text(seen) +
+                               ", not " + text(expected) + ", which is " + std::to_string(value));
     }
     at += reference::size_of(dtype);
   }

@@ -73,11 +73,13 @@ class Calls {
     constexpr PiecesKind kMoves[] = {PiecesKind::alltoallv, PiecesKind::allgatherv,
         PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows, PiecesKind::gatherv,
         PiecesKind::scatterv};
-    switch (random_() % 9) {
+    constexpr DType kTwoParts[] = {DType::c64, DType::c128, DType::f32_i32, DType::i64_i64};
+    switch (random_() % 10) {
       case 0: return reduce(DType::f64, symm_pieces_reduce_any);
       case 1: return reduce(DType::bf16, symm_pieces_reduce_bf16);
       case 2: return reduce(DType::f32, symm_pieces_reduce_f32);
       case 3: return reduce(DType::i16, symm_pieces_reduce_any);
+      case 4: return reduce(kTwoParts[random_() % std::size(kTwoParts)], symm_pieces_reduce_any);
       default: return move(kMoves[random_() % std::size(kMoves)]);
     }
   }
@@ -99,20 +101,31 @@ class Calls {
   }
 
   void reduce(DType dtype, void (*kernel)(PiecesArgs)) {
-    const size_t ops = is_integer(dtype) ? std::size(reference::kOps) : 5;  // bitwise ones last
-    const Op op = kernel == symm_pieces_reduce_any ? reference::kOps[random_() % ops] : Op::avg;
+    Op op = Op::avg;
+    while (kernel == symm_pieces_reduce_any) {
+      op = reference::kOps[random_() % std::size(reference::kOps)];
+      if (reference::are_combined(dtype, op)) break;
+    }
     support::Elements elements;
     elements.make = [&](std::byte* element) {
-      const uint64_t number =
-          is_float(dtype) ? bits_of(dtype, draw_number(random_))
-                          : reference::encode_integer(dtype, static_cast<int>(random_() % 9));
-      reference::store_bits(dtype, number, element);
+      const auto number = [&]() -> reference::Bits {
+        return is_float(dtype) ? bits_of(dtype, draw_number(random_))
+                               : reference::encode_integer(dtype, static_cast<int>(random_() % 9));
+      };
+      // The parts of a pair do not follow from each other.
+      const reference::Bits first = number();
+      const bool has_parts = has_two_parts(dtype);
+      reference::store_bits(dtype,
+          has_parts ? reference::join(dtype, reference::first_of(dtype, first),
+                          reference::second_of(dtype, number()))
+                    : first,
+          element);
     };
-    const bool in_tree = is_float(dtype) && op != Op::min && op != Op::max && random_() % 2 == 0;
+    const bool in_tree = depends_on_order(dtype, op) && random_() % 2 == 0;
     const symm_order_t order = in_tree ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS;
 
     elements.reduce = [&](const std::vector<const std::byte*>& of_all, std::byte* result) {
-      std::vector<uint64_t> bits;
+      std::vector<reference::Bits> bits;
       for (const std::byte* element : of_all) {
         bits.push_back(reference::load_bits(dtype, element));
       }
@@ -125,7 +138,7 @@ class Calls {
     for (size_t rank = 0; rank < n_; ++rank) {
       PiecesArgs args{};
       args.call.op = static_cast<int32_t>(op);
-      args.call.dtype = static_cast<int32_t>(dtype);
+      args.call.dtype = static_cast<int32_t>(combined_as(dtype, op));
       add_rows(call, rank, args);
       args.call.in_tree = in_tree ? 1 : 0;
       lists(call, rank, args, {}, false);

@@ -19,14 +19,15 @@
 namespace symm::cuda {
 namespace {
 constexpr size_t kPacks = 8;
-constexpr DType kFloats[] = {
-    DType::f16, DType::bf16, DType::f32, DType::f64, DType::f8e4m3, DType::f8e5m2};
+constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32, DType::f64, DType::f8e4m3,
+    DType::f8e5m2, DType::c64, DType::c128};
 constexpr Order kOrders[] = {Order::ranks, Order::tree};
 
 // The operands of a rank each, some packs long, and what they make together.
 struct Case {
   Case(DType dtype, Op op, int ranks, Order order) : name(text_of(dtype, op, ranks, order)) {
-    args.dtype = static_cast<int32_t>(dtype);
+    args.dtype = static_cast<int32_t>(combined_as(dtype, op));
+    of = dtype;
     args.op = static_cast<int32_t>(op);
     args.in_tree = order == Order::tree ? 1 : 0;
     testing::Values values(dtype, op, static_cast<unsigned>(ranks));
@@ -39,7 +40,7 @@ struct Case {
 
   // Makes `right` of the operands.
   void combine_operands() {
-    const auto dtype = static_cast<DType>(args.dtype);
+    const DType dtype = of;
     const symm_order_t in = args.in_tree != 0 ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS;
     right = reference::combined(dtype, operands, 0, count, dtype, [&](const auto& bits) {
       return reference::reduce(dtype, static_cast<Op>(args.op), bits, in);
@@ -64,11 +65,11 @@ struct Case {
       const uint4 made = combine(number);
       std::memcpy(got.data() + number * kPack, &made, kPack);
     }
-    const auto dtype = static_cast<DType>(args.dtype);
-    EXPECT_EQ(reference::difference(dtype, got.data(), right.data(), count), "") << name;
+    EXPECT_EQ(reference::difference(of, got.data(), right.data(), count), "") << name;
   }
 
   std::string name;
+  DType of{};  // the operands' type, as which they need not be combined
   CollectiveArgs args{};
   size_t count = 0;
   std::vector<reference::Bytes> operands;
@@ -105,6 +106,19 @@ TEST(CudaArithmetic, OfAnyTypeHasTheBitsOfTheReference) {
           expect_of_array<Any, kRoom>(c);
           if (ranks % 5 == 1) expect_of_loads<Any>(c);
         }
+      }
+    }
+  }
+}
+
+// The order of ranks says nothing of pairs, so that there is no other for them.
+TEST(CudaArithmetic, OfPairsHasTheBitsOfTheReference) {
+  for (const DType dtype : {DType::i32_i32, DType::i64_i64, DType::f32_i32, DType::f64_i64}) {
+    for (const Op op : {Op::minloc, Op::maxloc}) {
+      for (int ranks = 1; ranks <= kRoom; ++ranks) {
+        const Case c(dtype, op, ranks, Order::ranks);
+        expect_of_array<Any, kRoom>(c);
+        expect_of_loads<Any>(c);
       }
     }
   }
@@ -159,7 +173,7 @@ TEST(CudaArithmetic, OfPrefixesHasTheBitsOfTheReference) {
         for (int rank = 0; rank < kRanks; ++rank) {
           made[number][rank] = all.pack(rank, number);
         }
-        make_prefixes(made[number], kRanks, dtype, op);
+        make_prefixes(made[number], kRanks, combined_as(dtype, op), op);
       }
       for (int rank = 0; rank < kRanks; ++rank) {
         Case& one = cases[static_cast<size_t>(rank)];

@@ -37,7 +37,7 @@ struct Ranks::Thread {
 };
 
 float sum_of(const std::vector<float>& numbers, bool in_tree) {
-  std::vector<uint64_t> bits(numbers.size());
+  std::vector<reference::Bits> bits(numbers.size());
   std::transform(numbers.begin(), numbers.end(), bits.begin(), reference::to_bits<float>);
   return reference::from_bits<float>(reference::reduce(
       SYMM_DTYPE_F32, SYMM_OP_SUM, bits, in_tree ? SYMM_ORDER_TREE : SYMM_ORDER_RANKS));

@@ -25,6 +25,7 @@ export status, abort, shrink, create_from_ranks, local_group, translate_rank
 export invite, join_by_ticket, grow
 export failed_ranks, failure_fd, peer_info, finalize_group, unique_id, on_memory_pressure
 export barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
+export minloc, maxloc
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export messages, Exchange, Neighbor, start_round!, finish_round!, neighbor_alltoallv!
 export synchronize_group, stream_done, stream_wait, record_use

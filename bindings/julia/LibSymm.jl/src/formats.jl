@@ -111,6 +111,12 @@ const ELEMENTS = (
     (:BFloat16, :SYMM_DTYPE_BF16),
     (:Float8E4M3, :SYMM_DTYPE_F8E4M3),
     (:Float8E5M2, :SYMM_DTYPE_F8E5M2),
+    (:ComplexF32, :SYMM_DTYPE_C64),
+    (:ComplexF64, :SYMM_DTYPE_C128),
+    (:(Tuple{Int32,Int32}), :SYMM_DTYPE_I32_I32),
+    (:(Tuple{Int64,Int64}), :SYMM_DTYPE_I64_I64),
+    (:(Tuple{Float32,Int32}), :SYMM_DTYPE_F32_I32),
+    (:(Tuple{Float64,Int64}), :SYMM_DTYPE_F64_I64),
 )
 for (T, name) in ELEMENTS
     @eval dtype(::Type{$T}) = $name
@@ -135,6 +141,18 @@ dtype(::Type{T}) where {T} =
 """
 function avg end
 
+"""
+`minloc` names the least of pairs to a collective: of arrays of `Tuple{Float32,Int32}`,
+`Tuple{Float64,Int64}`, `Tuple{Int32,Int32}` or `Tuple{Int64,Int64}`, a value and an index. Of equal
+values the pair with the lowest index is found.
+"""
+function minloc end
+
+"""
+`maxloc` names the greatest of pairs to a collective, as `minloc` names the least.
+"""
+function maxloc end
+
 """The library's reduction for a Julia function."""
 reduction(::typeof(+)) = SYMM_OP_SUM
 reduction(::typeof(avg)) = SYMM_OP_AVG
@@ -144,4 +162,8 @@ reduction(::typeof(*)) = SYMM_OP_PROD
 reduction(::typeof(&)) = SYMM_OP_BAND
 reduction(::typeof(|)) = SYMM_OP_BOR
 reduction(::typeof(xor)) = SYMM_OP_BXOR
-reduction(op) = throw(ArgumentError("a reduction is +, *, min, max, avg, &, | or xor; not $op"))
+reduction(::typeof(minloc)) = SYMM_OP_MINLOC
+reduction(::typeof(maxloc)) = SYMM_OP_MAXLOC
+reduction(op) = throw(
+    ArgumentError("a reduction is +, *, min, max, avg, &, |, xor, minloc or maxloc; not $op"),
+)

@@ -72,7 +72,11 @@ const SYMM_FUSED_VERSION = Int32(65536)
     SYMM_ERR_NOT_FOUND = -14
 end
 
-"""Data type. The value is (DLPack type code) << 8 | bits, one lane."""
+"""
+Data type. The value is (DLPack type code) << 8 | bits, one lane. DLPack has no pairs: the
+code of a pair is 0x80 | (DLPack type code of its value), and its bits are those of both
+parts.
+"""
 const symm_dtype_t = Int32
 
 const SYMM_DTYPE_I8 = symm_dtype_t(8)
@@ -90,6 +94,12 @@ const SYMM_DTYPE_BF16 = symm_dtype_t(1040)
 const SYMM_DTYPE_BOOL = symm_dtype_t(1544)
 const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568)
 const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)
+const SYMM_DTYPE_C64 = symm_dtype_t(1344)
+const SYMM_DTYPE_C128 = symm_dtype_t(1408)
+const SYMM_DTYPE_I32_I32 = symm_dtype_t(32832)
+const SYMM_DTYPE_I64_I64 = symm_dtype_t(32896)
+const SYMM_DTYPE_F32_I32 = symm_dtype_t(33344)
+const SYMM_DTYPE_F64_I64 = symm_dtype_t(33408)
 
 """
 Reduction operation. Ranks are combined in the order 0, 1, ..., size-1, on every rank and by
@@ -101,7 +111,18 @@ only there. MIN and MAX return the bits of an operand, and NaN if any operand is
 payload of a NaN result is unspecified. Integers wrap. AVG is the sum divided by the number
 of ranks, for integers truncated towards zero. For BOOL, SUM and MAX are "or", MIN and PROD
 are "and", and AVG is INVALID_ARGUMENT. BAND, BOR and BXOR are "and", "or" and "exclusive
-or" of each bit, of integers only: with floats and BOOL they are INVALID_ARGUMENT.
+or" of each bit, of integers only: with all other types they are INVALID_ARGUMENT. SUM and
+AVG of complex numbers are those of their parts. PROD of a and b is, each product and each
+sum of two of them rounded once, (a.real * b.real - a.imag * b.imag, a.real * b.imag +
+a.imag * b.real), also where that is NaN and the product of C, which looks for infinities,
+is not. All other operations of them are INVALID_ARGUMENT, and so are a factor and a
+result_dtype. MINLOC and MAXLOC are of pairs of a value and an index, and pairs have no
+other operation: everything else is INVALID_ARGUMENT. The result is the pair with the least
+or the greatest value, of equal values the pair with the lowest index; it has the bits of an
+operand. A value that is NaN is ahead of all that are not; the lowest index decides between
+several. -0.0 and +0.0 are equal. An index is signed; the caller chooses what it says, for
+instance where the value lies among all ranks' values. Results do not depend on the order of
+ranks.
 """
 const symm_op_t = Int32
 
@@ -113,6 +134,8 @@ const SYMM_OP_PROD = symm_op_t(4)
 const SYMM_OP_BAND = symm_op_t(5)
 const SYMM_OP_BOR = symm_op_t(6)
 const SYMM_OP_BXOR = symm_op_t(7)
+const SYMM_OP_MINLOC = symm_op_t(8)
+const SYMM_OP_MAXLOC = symm_op_t(9)
 
 """Where a factor is multiplied in; see symm_collective_options_t."""
 const symm_scale_t = Int32

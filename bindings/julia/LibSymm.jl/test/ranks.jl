@@ -213,6 +213,22 @@ function test_reduce_by(group)
     return barrier(group)
 end
 
+function test_two_parts(group)
+    rank = group.rank
+    numbers = ComplexF64[im, rank + 2im]
+    @test allreduce(numbers, +, group) == [3im, 3 + 6im]
+    @test allreduce(numbers, *, group) == [im^3, (0 + 2im) * (1 + 2im) * (2 + 2im)]
+    @test allreduce(numbers, avg, group) == [im, 1 + 2im]
+    @test_throws SymmError allreduce(numbers, max, group)
+
+    # All ranks have the value, and rank 2 the lowest index.
+    pairs = [(2.5f0, Int32(10 - rank)), (Float32(rank), Int32(rank))]
+    @test allreduce(pairs, maxloc, group) == [(2.5f0, 8), (2.0f0, 2)]
+    @test allreduce(pairs, minloc, group) == [(2.5f0, 8), (0.0f0, 0)]
+    @test_throws SymmError allreduce(pairs, +, group)
+    return barrier(group)
+end
+
 """A store of files, which waits and yields."""
 function file_store(directory)
     named(key) = joinpath(directory, bytes2hex(Vector{UInt8}(key)))
@@ -260,6 +276,7 @@ group = Group(; backend=:host, name="julia", timeout=60, create_timeout=60)
     @testset "collectives" begin
         test_collectives(group)
         test_reduce_by(group)
+        test_two_parts(group)
     end
     @testset "a store of the caller" begin
         test_store(group)

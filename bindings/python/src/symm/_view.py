@@ -75,7 +75,7 @@ class Lent(_Exporter):
 
     def __init__(self, pointer: int, nbytes: int, dtype: DType, *, writable: bool) -> None:
         # Without a letter that memoryview has, they are bytes.
-        is_known = dtype.format not in ("", "e")
+        is_known = len(dtype.format) == 1 and dtype.format != "e"
         itemsize = dtype.itemsize if is_known else 1
         letter = dtype.format if is_known else "B"
         self._shown = pointer, itemsize, letter, (nbytes // itemsize,), writable
@@ -284,12 +284,15 @@ class Array(_Exporter):
             raise AttributeError(f"this array is not on a device of type {device_type}")
         if self.dtype.typestr is None:
             raise AttributeError(f"there is no type string for {self.dtype!r}; DLPack has it")
-        return {
+        interface = {
             "shape": self.shape,
             "typestr": self.dtype.typestr,
             "data": (self.pointer, not self.writable),
             "version": 3,
         }
+        if self.dtype.descr:
+            interface["descr"] = self.dtype.descr
+        return interface
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         # NumPy calls this for element types that the buffer protocol does not have.
@@ -303,7 +306,7 @@ class Array(_Exporter):
 
         seen: np.ndarray[Any, Any] = np.asarray(self.view("u8"))
         if self.dtype.format:
-            kind: Any = self.dtype.long_name
+            kind: Any = np.dtype(self.dtype.descr or self.dtype.long_name)
         else:
             try:
                 import ml_dtypes
@@ -355,6 +358,11 @@ class Array(_Exporter):
         elif stream not in (None, -1):
             raise BufferError("stream: must be None for host memory")
 
+        if self.dtype.is_pair:
+            raise BufferError(
+                f"DLPack has no type for {self.dtype!r}; view({self.dtype.part.name!r}) shows the "
+                "values and indices"
+            )
         versioned = max_version is not None and max_version[0] >= 1
         # Capsules without a version cannot say that their memory may only be read.
         kind = (1 if self.writable else 3) if versioned else 0

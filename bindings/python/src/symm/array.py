@@ -29,12 +29,14 @@ def _indices(rows: Any, count: int) -> list[int]:
     return [int(row) for row in (rows.tolist() if hasattr(rows, "tolist") else rows)]
 
 
-def element_bytes(value: float, dtype: DType) -> bytes:
+def element_bytes(value: Any, dtype: DType) -> bytes:
     """The bytes of one element of type `dtype`, in memory order.
 
     Raises:
         InvalidArgumentError: `value` is not a value of the type.
     """
+    if dtype.is_complex or dtype.is_pair:
+        return _two_parts(value, dtype)
     if value == 0 and math.copysign(1, value) > 0:
         return bytes(dtype.itemsize)
     try:
@@ -49,6 +51,19 @@ def element_bytes(value: float, dtype: DType) -> bytes:
         (narrow,) = struct.unpack("<f", struct.pack("<f", value))  # as the library rounds, too
         return bytes([_f8(narrow, 3 if dtype == f8e4m3 else 2)])
     except (struct.error, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"value: {value} is none of {dtype!r}") from error
+
+
+def _two_parts(value: Any, dtype: DType) -> bytes:
+    """The bytes of a complex number, or of a pair, which is a tuple of its value and its index."""
+    try:
+        if dtype.is_complex:
+            number = complex(value)
+            return struct.pack("<2" + dtype.part.format, number.real, number.imag)
+        first, second = value
+        index = "i" if dtype.itemsize == 8 else "q"
+        return element_bytes(first, dtype.part) + struct.pack("<" + index, second)
+    except (struct.error, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"value: {value} is none of {dtype!r}") from error
 
 
@@ -473,14 +488,14 @@ class SymmArray(Array):
         """The word of a signal: ``Memory.test_signal_value()``. [local] Never waits."""
         return self.memory.test_signal_value(rank, channel)
 
-    def fill(self, value: float, *, timeout: float | None = None, stream: Any = None) -> None:
+    def fill(self, value: Any, *, timeout: float | None = None, stream: Any = None) -> None:
         """Set every element to `value`, of any element type and shape. [local] [stream]
 
         Values of bf16 and fp8 are rounded to nearest even. The call is quickest where elements
         fill whole 32-bit words, as nearly always, and where 8-byte elements have equal halves.
 
         Args:
-            value: the value.
+            value: the value; of pairs a tuple of a value and an index.
             timeout: seconds to wait for a rank on another machine; None: the group's.
             stream: the stream of the call.
 
@@ -517,9 +532,10 @@ class SymmArray(Array):
         self._repeat(last, last - 4, end - last, options)
 
     def _fill_long(self, element: bytes, options: dict[str, Any]) -> None:
-        """Fill with elements of 8 bytes: the first one is written, and copied again and again."""
-        number = int.from_bytes(element, "little")
-        self.memory.write_value64(self.rank, self.offset, number, **options)
+        """Fill with longer elements: the first one is written, and copied again and again."""
+        for at in range(0, len(element), 8):
+            number = int.from_bytes(element[at : at + 8], "little")
+            self.memory.write_value64(self.rank, self.offset + at, number, **options)
         done = len(element)
         while done < self.nbytes:
             part = min(done, self.nbytes - done)

@@ -339,7 +339,7 @@ class Collectives(Owned):
             recv: n elements; None: in place. If `send` is of a narrower float, `recv` may be of
                 f32, and the result is not rounded to the narrower type; if `send` is of f32, `recv`
                 may be of a narrower float, to which the result is rounded.
-            op: "sum", "avg", "min", "max", "prod", "band", "bor" or "bxor".
+            op: "sum", "avg", "min", "max", "prod", "band", "bor", "bxor", "minloc" or "maxloc".
             algorithm: the algorithm to use, the same on all ranks; None: the library chooses.
             timeout: seconds; None: the group's.
             stream: the stream of the call; None: see the top of this module.

@@ -94,7 +94,9 @@ enums! {
         NotFound = SYMM_ERR_NOT_FOUND = -14,
     }
 
-    /// Data type. The value is (DLPack type code) \<\< 8 | bits, one lane.
+    /// Data type. The value is (DLPack type code) \<\< 8 | bits, one lane. DLPack has no pairs:
+    /// the code of a pair is 0x80 | (DLPack type code of its value), and its bits are those of
+    /// both parts.
     pub enum Dtype: symm_dtype_t {
         I8 = SYMM_DTYPE_I8 = 8,
         I16 = SYMM_DTYPE_I16 = 16,
@@ -114,6 +116,18 @@ enums! {
         F8e4m3 = SYMM_DTYPE_F8E4M3 = 2568,
         /// Finite results saturate at +-57344; infinite ones stay infinite.
         F8e5m2 = SYMM_DTYPE_F8E5M2 = 3080,
+        /// A complex number: two F32, the real part first.
+        C64 = SYMM_DTYPE_C64 = 1344,
+        /// A complex number: two F64, the real part first.
+        C128 = SYMM_DTYPE_C128 = 1408,
+        /// A pair: an I32 as value, then an I32 as index.
+        I32I32 = SYMM_DTYPE_I32_I32 = 32832,
+        /// A pair: an I64 as value, then an I64 as index.
+        I64I64 = SYMM_DTYPE_I64_I64 = 32896,
+        /// A pair: an F32 as value, then an I32 as index.
+        F32I32 = SYMM_DTYPE_F32_I32 = 33344,
+        /// A pair: an F64 as value, then an I64 as index.
+        F64I64 = SYMM_DTYPE_F64_I64 = 33408,
     }
 
     /// Reduction operation. Ranks are combined in the order 0, 1, ..., size-1, on every rank
@@ -125,8 +139,19 @@ enums! {
     /// if any operand is NaN. The payload of a NaN result is unspecified. Integers wrap. AVG is
     /// the sum divided by the number of ranks, for integers truncated towards zero. For BOOL,
     /// SUM and MAX are "or", MIN and PROD are "and", and AVG is INVALID_ARGUMENT. BAND, BOR and
-    /// BXOR are "and", "or" and "exclusive or" of each bit, of integers only: with floats and
-    /// BOOL they are INVALID_ARGUMENT.
+    /// BXOR are "and", "or" and "exclusive or" of each bit, of integers only: with all other
+    /// types they are INVALID_ARGUMENT. SUM and AVG of complex numbers are those of their
+    /// parts. PROD of a and b is, each product and each sum of two of them rounded once,
+    /// (a.real \* b.real - a.imag \* b.imag, a.real \* b.imag + a.imag \* b.real), also where
+    /// that is NaN and the product of C, which looks for infinities, is not. All other
+    /// operations of them are INVALID_ARGUMENT, and so are a factor and a result_dtype. MINLOC
+    /// and MAXLOC are of pairs of a value and an index, and pairs have no other operation:
+    /// everything else is INVALID_ARGUMENT. The result is the pair with the least or the
+    /// greatest value, of equal values the pair with the lowest index; it has the bits of an
+    /// operand. A value that is NaN is ahead of all that are not; the lowest index decides
+    /// between several. -0.0 and +0.0 are equal. An index is signed; the caller chooses what it
+    /// says, for instance where the value lies among all ranks' values. Results do not depend
+    /// on the order of ranks.
     pub enum Op: symm_op_t {
         Sum = SYMM_OP_SUM = 0,
         Avg = SYMM_OP_AVG = 1,
@@ -136,6 +161,10 @@ enums! {
         Band = SYMM_OP_BAND = 5,
         Bor = SYMM_OP_BOR = 6,
         Bxor = SYMM_OP_BXOR = 7,
+        /// The pair with the least value.
+        Minloc = SYMM_OP_MINLOC = 8,
+        /// The pair with the greatest value.
+        Maxloc = SYMM_OP_MAXLOC = 9,
     }
 
     /// Where a factor is multiplied in; see symm_collective_options_t.

@@ -21,14 +21,14 @@ pub unsafe trait Element:
     /// The `SYMM_DTYPE_*` of the type.
     const DTYPE: i32;
 
-    /// An atomic load, for memory that others write.
+    /// An atomic load, for memory that others write; of a type of two parts, of each.
     ///
     /// # Safety
     /// `from` is valid for reads and aligned.
     #[doc(hidden)]
     unsafe fn load(from: *const Self, order: Ordering) -> Self;
 
-    /// An atomic store, for memory that others read.
+    /// An atomic store, for memory that others read; of a type of two parts, of each.
     ///
     /// # Safety
     /// `to` is valid for writes and aligned.
@@ -137,6 +137,28 @@ fp8! {
     F8E5M2, exponent 5, mantissa 2, bias 15, finite false
 }
 
+/// A complex number, with the layout of `num_complex::Complex`. The library does the arithmetic:
+/// [`Op::Sum`](crate::Op::Sum), [`Op::Avg`](crate::Op::Avg) and [`Op::Prod`](crate::Op::Prod).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[repr(C)]
+pub struct Complex<T> {
+    /// The real part.
+    pub re: T,
+    /// The imaginary part.
+    pub im: T,
+}
+
+/// A value and its index, for [`Op::Minloc`](crate::Op::Minloc) and
+/// [`Op::Maxloc`](crate::Op::Maxloc): of equal values the one with the lowest index is found.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[repr(C)]
+pub struct Pair<V, I> {
+    /// What is compared.
+    pub value: V,
+    /// What it comes with, for instance where it lies.
+    pub index: I,
+}
+
 /// An element type whose reductions can give elements of type `To`: its own type, or for floats
 /// narrower than `f32` also `f32`, in which results are left unrounded, and for `f32` also these,
 /// to which results are rounded.
@@ -202,6 +224,49 @@ elements! {
     f64, SYMM_DTYPE_F64, AtomicU64, f64::to_bits, f64::from_bits;
     F8E4M3, SYMM_DTYPE_F8E4M3, AtomicU8, F8E4M3::to_bits, F8E4M3::from_bits;
     F8E5M2, SYMM_DTYPE_F8E5M2, AtomicU8, F8E5M2::to_bits, F8E5M2::from_bits;
+}
+
+/// Implements [`Element`] for types of two parts, of which each is loaded and stored by itself: no
+/// atomic type is as wide as both.
+macro_rules! two_parts {
+    ($($type:ty, $dtype:ident, $first:ident: $one:ty, $second:ident: $other:ty;)*) => {$(
+            impl sealed::Sealed for $type {}
+            // SAFETY: the library's type of this name has this
+            // layout, and all of its bit patterns are values.
+            unsafe impl Element for $type {
+                const DTYPE: i32 = sys::$dtype;
+
+                #[inline]
+                unsafe fn load(from: *const Self, order: Ordering) -> Self {
+                    // SAFETY: both parts are valid and aligned where the element is.
+                    unsafe {
+                        Self {
+                            $first: <$one>::load(&raw const (*from).$first, order),
+                            $second: <$other>::load(&raw const (*from).$second, order),
+                        }
+                    }
+                }
+
+                #[inline]
+                unsafe fn store(to: *mut Self, value: Self, order: Ordering) {
+                    // SAFETY: both parts are valid and aligned where the element is.
+                    unsafe {
+                        <$one>::store(&raw mut (*to).$first, value.$first, order);
+                        <$other>::store(&raw mut (*to).$second, value.$second, order);
+                    }
+                }
+            }
+            const _: () = assert!(size_of::<$type>() == 2 * size_of::<$one>());
+    )*};
+}
+
+two_parts! {
+    Complex<f32>, SYMM_DTYPE_C64, re: f32, im: f32;
+    Complex<f64>, SYMM_DTYPE_C128, re: f64, im: f64;
+    Pair<i32, i32>, SYMM_DTYPE_I32_I32, value: i32, index: i32;
+    Pair<i64, i64>, SYMM_DTYPE_I64_I64, value: i64, index: i64;
+    Pair<f32, i32>, SYMM_DTYPE_F32_I32, value: f32, index: i32;
+    Pair<f64, i64>, SYMM_DTYPE_F64_I64, value: f64, index: i64;
 }
 
 #[cfg(feature = "half")]

@@ -66,7 +66,7 @@ pub use convert::Feature;
 pub use device::{
     DeviceInfo, Topology, Version, build_info, device_count, device_info, topology, version,
 };
-pub use element::{Bool, Element, F8E4M3, F8E5M2, Reduces, Word};
+pub use element::{Bool, Complex, Element, F8E4M3, F8E5M2, Pair, Reduces, Word};
 pub use error::{Error, Result};
 pub use exchange::{Exchange, Neighbors};
 pub use group::{

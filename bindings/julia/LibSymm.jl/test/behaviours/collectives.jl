@@ -9,6 +9,8 @@ const OPS = Dict(
     "BAND" => &,
     "BOR" => |,
     "BXOR" => xor,
+    "MINLOC" => minloc,
+    "MAXLOC" => maxloc,
 )
 
 """

@@ -48,9 +48,15 @@ const ELEMENTS = (
     LibSymm.BFloat16,
     Float8E4M3,
     Float8E5M2,
+    ComplexF32,
+    ComplexF64,
+    Tuple{Int32,Int32},
+    Tuple{Int64,Int64},
+    Tuple{Float32,Int32},
+    Tuple{Float64,Int64},
 )
 const TYPES = Dict(LibSymm.dtype(T) => T for T in ELEMENTS)
-const WORDS = Dict(1 => UInt8, 2 => UInt16, 4 => UInt32, 8 => UInt64)
+const WORDS = Dict(1 => UInt8, 2 => UInt16, 4 => UInt32, 8 => UInt64, 16 => UInt128)
 element_type(r, key="dtype") = TYPES[constant("DTYPE", word(r, key))]
 
 """The unsigned integer as wide as an element."""
@@ -58,6 +64,12 @@ storage(T) = WORDS[sizeof(T)]
 
 encode(::Type{T}, value) where {T<:Integer} = value % storage(T)
 encode(::Type{T}, value) where {T} = reinterpret(storage(T), T(value))
+
+# The second of two parts is the value with the other sign.
+encode(::Type{Complex{T}}, value) where {T} = join_parts(encode(T, value), encode(T, -value))
+encode(::Type{Tuple{V,I}}, value) where {V,I} = join_parts(encode(V, value), encode(I, -value))
+join_parts(a::UInt32, b::UInt32) = UInt64(a) | UInt64(b) << 32
+join_parts(a::UInt64, b::UInt64) = UInt128(a) | UInt128(b) << 64
 
 """The formula `f=a:b:m:c` of a rank and an index."""
 function formula(r)
@@ -69,6 +81,8 @@ end
 function combine(op, value)
     values = (value(rank) for rank in 0:2)
     op == "AVG" && return div(sum(values), 3)
+    op == "MINLOC" && return minimum(values)
+    op == "MAXLOC" && return maximum(values)
     return reduce(OPS[op], values)
 end
 

@@ -86,7 +86,12 @@ if TYPE_CHECKING:
 _DESTROYED = "torch.distributed: the process group was destroyed"
 _EXIT_PATIENCE = 10  # seconds; calls on a group that was aborted end at once
 _TIMEOUTS = ("timeout", "create_timeout")
-_KNOWN = frozenset(getattr(torch, kind.long_name) for kind in ALL if hasattr(torch, kind.long_name))
+# Complex numbers are reduced as their parts, so that a factor multiplies these.
+_KNOWN = frozenset(
+    getattr(torch, kind.long_name)
+    for kind in ALL
+    if hasattr(torch, kind.long_name) and not kind.is_complex
+)
 _REDUCE = dist.ReduceOp.RedOpType
 _OPS = {
     _REDUCE.SUM: Op.SUM,

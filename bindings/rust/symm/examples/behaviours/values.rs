@@ -4,7 +4,7 @@ use crate::{RANKS, Verb, collectives};
 use half::{bf16, f16};
 use std::fmt::Debug;
 use std::num::ParseIntError;
-use symm::{Bool, Element, F8E4M3, F8E5M2, Op, symm_sys as sys};
+use symm::{Bool, Complex, Element, F8E4M3, F8E5M2, Op, Pair, symm_sys as sys};
 
 pub fn number(text: &str) -> Result<i64, ParseIntError> {
     match text.strip_prefix("0x") {
@@ -54,9 +54,23 @@ macro_rules! types {
     };
 }
 
+/// Complex numbers and pairs by the names of the table.
+type C64 = Complex<f32>;
+type C128 = Complex<f64>;
+#[allow(non_camel_case_types)]
+type I32_I32 = Pair<i32, i32>;
+#[allow(non_camel_case_types)]
+type I64_I64 = Pair<i64, i64>;
+#[allow(non_camel_case_types)]
+type F32_I32 = Pair<f32, i32>;
+#[allow(non_camel_case_types)]
+type F64_I64 = Pair<f64, i64>;
+
 /// Name, value, and collectives of each data type.
-const TYPES: &[(&str, i32, Verb)] =
-    types!(i8 i16 i32 i64 u8 u16 u32 u64 Bool f16 bf16 f32 f64 F8E4M3 F8E5M2);
+const TYPES: &[(&str, i32, Verb)] = types!(
+    i8 i16 i32 i64 u8 u16 u32 u64 Bool f16 bf16 f32 f64 F8E4M3 F8E5M2
+    C64 C128 I32_I32 I64_I64 F32_I32 F64_I64
+);
 
 /// The value of a data type, and the collectives on its elements if it is a type of the library.
 pub fn dtype(name: &str) -> (i32, Option<Verb>) {
@@ -74,7 +88,8 @@ pub fn size(dtype: i32) -> usize {
     (dtype & 0xff) as usize / 8
 }
 
-/// The bytes of a value. Each type has exactly the values that the table names.
+/// The bytes of a value. Each type has exactly the values that the table names. Of two parts the
+/// second is the value with the other sign.
 pub fn encode(dtype: i32, value: i64) -> Vec<u8> {
     let number = value as f64;
     let bits_of = |to_f32: fn(u8) -> f32| {
@@ -84,7 +99,15 @@ pub fn encode(dtype: i32, value: i64) -> Vec<u8> {
             .collect()
     };
 
+    let both = |first: i32, second: i32| [encode(first, value), encode(second, -value)].concat();
+
     match dtype {
+        C64::DTYPE => both(f32::DTYPE, f32::DTYPE),
+        C128::DTYPE => both(f64::DTYPE, f64::DTYPE),
+        I32_I32::DTYPE => both(i32::DTYPE, i32::DTYPE),
+        I64_I64::DTYPE => both(i64::DTYPE, i64::DTYPE),
+        F32_I32::DTYPE => both(f32::DTYPE, i32::DTYPE),
+        F64_I64::DTYPE => both(f64::DTYPE, i64::DTYPE),
         f16::DTYPE => f16::from_f64(number).to_le_bytes().to_vec(),
         bf16::DTYPE => bf16::from_f64(number).to_le_bytes().to_vec(),
         f32::DTYPE => (number as f32).to_le_bytes().to_vec(),
@@ -101,8 +124,8 @@ pub fn combine(op: Op, value: impl Fn(i64) -> i64) -> i64 {
     match op {
         Op::Sum => all.sum(),
         Op::Avg => all.sum::<i64>() / RANKS as i64,
-        Op::Min => all.min().unwrap_or(0),
-        Op::Max => all.max().unwrap_or(0),
+        Op::Min | Op::Minloc => all.min().unwrap_or(0),
+        Op::Max | Op::Maxloc => all.max().unwrap_or(0),
         Op::Band => all.fold(-1, |a, b| a & b),
         Op::Bor => all.fold(0, |a, b| a | b),
         Op::Bxor => all.fold(0, |a, b| a ^ b),

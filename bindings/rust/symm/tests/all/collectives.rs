@@ -2,7 +2,7 @@
 //! of behaviours, on addresses.
 
 use crate::ranks::threads;
-use symm::{Algorithm, Blocks, Collective, Op, Scale, Status};
+use symm::{Algorithm, Blocks, Collective, Complex, Op, Pair, Scale, Status};
 
 const RANKS: usize = 3;
 
@@ -293,5 +293,37 @@ fn a_panic_of_a_closure_goes_on_behind_the_call() {
         let failed = group.barrier().unwrap_err();
         assert_eq!(failed.status, Status::Aborted);
         assert_eq!(failed.rank, Some(2));
+    });
+}
+
+#[test]
+fn complex_numbers_are_multiplied_and_pairs_have_a_place() {
+    let number = |re: f32, im: f32| Complex { re, im };
+    let pair = |value: f64, index: i64| Pair { value, index };
+    threads(RANKS, |group| {
+        let me = group.rank();
+        let mine = [number(0.0, 1.0), number(me as f32, 2.0)];
+        let mut result = mine;
+        group
+            .allreduce(&mine, &mut result, Op::Prod)
+            .expect("a product");
+        assert_eq!(result[0], number(0.0, -1.0));
+        group
+            .allreduce(&mine, &mut result, Op::Sum)
+            .expect("a sum");
+        assert_eq!(result[1], number(3.0, 6.0));
+        let refused = group.allreduce(&mine, &mut result, Op::Min).unwrap_err();
+        assert_eq!(refused.status, Status::InvalidArgument);
+
+        // All ranks have the value, and rank 2 the lowest index.
+        let mine = [pair(2.5, 10 - me as i64)];
+        let mut best = mine;
+        group
+            .allreduce(&mine, &mut best, Op::Maxloc)
+            .expect("a place");
+        assert_eq!(best, [pair(2.5, 8)]);
+        let refused = group.allreduce(&mine, &mut best, Op::Sum).unwrap_err();
+        assert_eq!(refused.status, Status::InvalidArgument);
+        group.barrier().expect("nothing has happened");
     });
 }
