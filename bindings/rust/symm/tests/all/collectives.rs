@@ -308,9 +308,7 @@ fn complex_numbers_are_multiplied_and_pairs_have_a_place() {
             .allreduce(&mine, &mut result, Op::Prod)
             .expect("a product");
         assert_eq!(result[0], number(0.0, -1.0));
-        group
-            .allreduce(&mine, &mut result, Op::Sum)
-            .expect("a sum");
+        group.allreduce(&mine, &mut result, Op::Sum).expect("a sum");
         assert_eq!(result[1], number(3.0, 6.0));
         let refused = group.allreduce(&mine, &mut result, Op::Min).unwrap_err();
         assert_eq!(refused.status, Status::InvalidArgument);
