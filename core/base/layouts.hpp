@@ -29,14 +29,14 @@ struct Layout {
   X(greeting, 2, "greetings by TCP")                                                             \
   X(unique_id, 2, "unique ids")                                                                  \
   /* The control segment of a rank on the host: core/host/control.hpp. */                        \
-  X(control, 10, "control segments")                                                             \
+  X(control, 11, "control segments")                                                             \
   /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels */   \
   /* of two ranks write there: kernels/cuda/args.hpp. */                                         \
   X(cuda_control, 3, "control blocks of CUDA groups")                                            \
   /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */     \
   X(plans, 2, "choices of algorithms")                                                           \
   /* What a message engine carries: core/multinode/messages.hpp. */                              \
-  X(remote, 5, "messages between machines")                                                      \
+  X(remote, 6, "messages between machines")                                                      \
   X(token, 3, "tokens")                                                                          \
   /* What the pieces of a bundle are: core/ipc/bundle.hpp. */                                    \
   X(bundle, 1, "tables of bundles")                                                              \

@@ -108,9 +108,9 @@ constexpr uint64_t kLookNs = 100 * kMillisecondNs;
 
 // Sleeps until the condition holds, which changes only after one of its bells has.
 [[gnu::noinline]] WaitEnd sleep_in_kernel(const Condition& condition, Waiter& waiter,
-    const Revocation& revocation, LazyDeadline& deadline, Fencing fencing) {
+    const Revocation& revocation, LazyDeadline& deadline) {
   const CountedSleeper sleeper(waiter);
-  const bool fenced = fencing == Fencing::symmetric ||
+  const bool fenced = condition.fencing == Fencing::symmetric ||
                       syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 
   // A writer may miss a sleeper that is not counted, that the kernel refused a barrier, or that
@@ -182,14 +182,15 @@ WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer,
       .bells = words,
       .peer = peer,
       .what = what,
-      .hopeless = hopeless};
-  return sleep_in_kernel(condition, waiter, revocation, deadline, fencing);
+      .hopeless = hopeless,
+      .fencing = fencing};
+  return sleep_in_kernel(condition, waiter, revocation, deadline);
 }
 
 WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation,
     SpinPolicy spin, LazyDeadline& deadline) {
   if (spin_until(condition.holds, revocation, spin, deadline)) return WaitEnd::reached;
-  return sleep_in_kernel(condition, waiter, revocation, deadline, Fencing::symmetric);
+  return sleep_in_kernel(condition, waiter, revocation, deadline);
 }
 
 void ring(Word& bell, const Waiter& waiter) noexcept {

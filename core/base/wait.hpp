@@ -92,6 +92,7 @@ struct Condition {
   // Looked at now and then while the wait sleeps, in which what is there was found to be missing
   // just before. If it holds, the wait is hopeless. May be null.
   const Predicate* hopeless = nullptr;
+  Fencing fencing = Fencing::symmetric;  // that of the writers
 };
 WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation,
     SpinPolicy spin, LazyDeadline& deadline);

@@ -49,11 +49,12 @@ struct Place {
 };
 
 struct alignas(kLine) MessageSlot {
-  static constexpr size_t kInside = 48;
+  static constexpr size_t kInside = 44;
   Word number;  // of the slot, counted from 1; stored last
   SlotKind kind;
   uint16_t channel;
   uint64_t bytes;               // of the message, or of the piece
+  uint32_t read;                // as MailboxHead::read, on one machine
   std::byte contents[kInside];  // the message, its Place, or its offset in the data area
 
   template <class Part>

@@ -15,6 +15,7 @@
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/base/wait.hpp"
+#include "core/host/control.hpp"
 #include "core/host/mailbox.hpp"
 #include "core/host/message_port.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
@@ -81,15 +82,17 @@ void MessagePair::post(PostedSide& one) {
   Channel& channel = channels_[static_cast<size_t>(one.side->channel)];
   current_ = one.call;
   if (one.side->is_send) {
-    const uint16_t number = number_of(channel);
-    const bool is_known = std::find(sending_.begin(), sending_.end(), number) != sending_.end();
-    if (!is_known) sending_.push_back(number);
+    if (port_ == nullptr) prefetch_for_write(&next_slot());
+    const bool is_alone = channel.sends.first == nullptr;
     channel.sends.push(one);
+    // Most messages are sent here, under one lock.
+    if (is_alone) advance(channel);
+    if (channel.sends.first != nullptr) note_sending(number_of(channel));
   } else {
     channel.receives.push(one);
     match(channel);
   }
-  note_work();
+  tell_all();
 }
 
 bool MessagePair::withdraw(PostedSide& one) {
@@ -98,7 +101,7 @@ bool MessagePair::withdraw(PostedSide& one) {
 
   Channel& channel = channels_[static_cast<size_t>(one.side->channel)];
   (one.side->is_send ? channel.sends : channel.receives).remove(one);
-  one.state = State::done;
+  one.state.store(State::done, std::memory_order_release);
   return true;
 }
 
@@ -112,7 +115,7 @@ void MessagePair::drop(PostedSide& one) {
   if (one.state == State::pulling || one.state == State::coming) std::erase(pulling_, channel);
   // The caller has its memory back after this.
   if (one.state == State::in_parts || one.state == State::coming) port_->cut();
-  one.state = State::done;
+  one.state.store(State::done, std::memory_order_release);
 }
 
 // Nearly all looks of a wait find nothing, and cost no lock.
@@ -122,8 +125,23 @@ bool MessagePair::has_work() const noexcept {
          work_.load(std::memory_order_relaxed) != 0;
 }
 
-void MessagePair::note_work() noexcept {
-  work_.store(sending_.size() + pulling_.size() + (has_told_ ? 1 : 0), std::memory_order_relaxed);
+void MessagePair::note_sending(uint16_t channel) {
+  const bool is_known = std::find(sending_.begin(), sending_.end(), channel) != sending_.end();
+  if (!is_known) sending_.push_back(channel);
+}
+
+// Ends a step: wakes those who are to hear of it.
+void MessagePair::tell_all() noexcept {
+  const bool has_told = std::exchange(has_told_, false);
+  if (has_told && port_ == nullptr) ring(to_.head().bell, sleepers_);
+  if (std::exchange(has_news_, false)) tell_change(around_.news);
+  work_.store(sending_.size() + pulling_.size(), std::memory_order_relaxed);
+}
+
+// Stores a word that the peer may wait for.
+void MessagePair::tell(Word& word, uint32_t value) noexcept {
+  symm::publish(word, value, {}, around_.fencing);
+  has_told_ = true;
 }
 
 bool MessagePair::progress(const MessageCount& call) {
@@ -133,11 +151,7 @@ bool MessagePair::progress(const MessageCount& call) {
   bool has_moved = read_slots();
   has_moved = send() || has_moved;
   has_moved = pull() || has_moved;
-
-  const bool has_told = std::exchange(has_told_, false);
-  if (has_told && port_ == nullptr) ring(to_.head().bell, sleepers_);
-  if (std::exchange(has_news_, false)) tell_change(around_.news);
-  note_work();
+  tell_all();
   return has_moved;
 }
 
@@ -147,7 +161,7 @@ void MessagePair::moved(const PostedSide& one) noexcept {
 }
 
 void MessagePair::end(PostedSide& one) noexcept {
-  one.state = State::done;
+  one.state.store(State::done, std::memory_order_release);
   one.held.reset();
   moved(one);
   // The call, and `one` with it, may be gone after this.
@@ -186,19 +200,18 @@ bool MessagePair::read_slots() {
     const MessageSlot& slot = from_.slot(next);
     if (slot.number.load(std::memory_order_acquire) != next) return has_read;
 
+    if (port_ == nullptr) note_read(slot.read);
     read_slot(slot);
     has_read = true;
     const bool used_data = slot.kind == SlotKind::data || slot.kind == SlotKind::piece;
     if (used_data) data_untold_ += round_up(slot.bytes, kLine);
     read_.store(next, std::memory_order_relaxed);
-    const size_t most_untold = port_ != nullptr ? around_.shape.data / 4 : 1;
-    if (data_untold_ < most_untold && next - read_told_ < quarter()) continue;
+    if (data_untold_ < around_.shape.data / 4 && next - read_told_ < quarter()) continue;
 
     read_told_ = next;
     data_untold_ = 0;
-    to_.head().read.store(next, std::memory_order_seq_cst);
+    tell(to_.head().read, next);
     if (port_ != nullptr) port_->tell_read();
-    has_told_ = true;
   }
 }
 
@@ -256,7 +269,7 @@ void MessagePair::match(Channel& channel) {
 
 void MessagePair::meet(Channel& channel, const Told& told) {
   PostedSide& one = *channel.receives.first;
-  one.begun = true;
+  one.begun.store(true, std::memory_order_release);
   if (told.bytes > one.side->bytes) refuse_length(channel, told.bytes, one.side->bytes);
 
   one.side->received = told.bytes;
@@ -280,23 +293,22 @@ void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& pla
 
   moved(one);
   if (one.from != nullptr) {
-    one.state = State::pulling;
+    one.state.store(State::pulling, std::memory_order_release);
     one.copies = true;
     pulling_.push_back(number_of(channel));
     return;
   }
 
-  one.state = State::expecting;
+  one.state.store(State::expecting, std::memory_order_release);
   ChannelWords& words = to_.channel(number_of(channel));
   words.place = place_of(one.side->data, bytes, one.held);
-  words.wanted.store(++channel.answered, std::memory_order_seq_cst);
-  has_told_ = true;
+  tell(words.wanted, ++channel.answered);
 }
 
 // A message of another machine, which comes straight to its place.
 void MessagePair::ask_for(Channel& channel, PostedSide& one) {
   const uint16_t number = number_of(channel);
-  one.state = State::coming;
+  one.state.store(State::coming, std::memory_order_release);
   moved(one);
   pulling_.push_back(number);
   to_.channel(number).wanted.store(++channel.answered, std::memory_order_seq_cst);
@@ -356,9 +368,8 @@ void MessagePair::finish_receive(Channel& channel) {
   ++channel.taken;
   if (was_announced || channel.taken - channel.taken_told >= quarter()) {
     channel.taken_told = channel.taken;
-    to_.channel(number_of(channel)).taken.store(channel.taken, std::memory_order_seq_cst);
+    tell(to_.channel(number_of(channel)).taken, channel.taken);
     if (port_ != nullptr) port_->tell_taken(number_of(channel));
-    has_told_ = true;
   }
 }
 
@@ -410,8 +421,10 @@ bool MessagePair::begin(Channel& channel, PostedSide& one) {
 
   const size_t bytes = one.side->bytes;
   MessageSlot& slot = next_slot();
-  if (bytes > around_.shape.most_left()) {
-    announce(channel, one);
+  const bool is_pulled = bytes >= kPulledAtLeast && port_ == nullptr;
+  const Place place = is_pulled ? place_of(one.side->data, bytes, one.held) : Place{};
+  if (bytes > around_.shape.most_left() || one.held != nullptr) {
+    announce(channel, one, place);
     return true;
   }
 
@@ -426,21 +439,21 @@ bool MessagePair::begin(Channel& channel, PostedSide& one) {
     kind = SlotKind::data;
   }
 
-  one.begun = true;
+  one.begun.store(true, std::memory_order_release);
   ++channel.begun;
   publish(slot, kind, channel, bytes);
   finish_send(channel);
   return true;
 }
 
-void MessagePair::announce(Channel& channel, PostedSide& one) {
-  const std::byte* const data = one.side->data;
-  Place place;
-  if (port_ == nullptr) place = place_of(data, one.side->bytes, one.held);
-  if (one.held == nullptr && same_process_) place.offset = reinterpret_cast<uintptr_t>(data);
+// `place`: that of the message in symmetric memory.
+void MessagePair::announce(Channel& channel, PostedSide& one, Place place) {
+  if (one.held == nullptr && same_process_) {
+    place.offset = reinterpret_cast<uintptr_t>(one.side->data);
+  }
 
-  one.state = State::announced;
-  one.begun = true;
+  one.state.store(State::announced, std::memory_order_release);
+  one.begun.store(true, std::memory_order_release);
   one.number = ++channel.begun;
   channel.announced = one.number;
   channel.has_announced = true;
@@ -463,13 +476,14 @@ bool MessagePair::await_answer(Channel& channel, PostedSide& one) {
   ++channel.answers;
   moved(one);
   if (port_ != nullptr) {
-    one.state = State::in_parts;
+    one.state.store(State::in_parts, std::memory_order_release);
     return true;
   }
 
   const Place place = words.place;
   one.held = reach(place, one.side->bytes);
-  one.state = one.held != nullptr ? State::placing : State::in_pieces;
+  const State next = one.held != nullptr ? State::placing : State::in_pieces;
+  one.state.store(next, std::memory_order_release);
   if (one.held != nullptr) {
     one.to = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
   }
@@ -529,12 +543,17 @@ void MessagePair::finish_send(Channel& channel) {
 // Looks how far the peer has read. data_end_ has the entry of the last slot that was read: the slot
 // that would overwrite it is not sent before this.
 bool MessagePair::has_slot() noexcept {
-  const uint32_t read = from_.head().read.load(std::memory_order_acquire);
-  if (read != free_until_) {
-    free_until_ = read;
-    data_read_ = data_end_[read & (around_.shape.slots - 1)];
-  }
+  note_read(from_.head().read.load(std::memory_order_acquire));
   return sent_ - free_until_ < around_.shape.slots;
+}
+
+// `read`: how many slots the peer has read, which may be an old number.
+void MessagePair::note_read(uint32_t read) noexcept {
+  const uint32_t more = read - free_until_;
+  if (more == 0 || more > sent_ - free_until_) return;
+  free_until_ = read;
+  // reserve() may have begun the area again since that slot was sent.
+  data_read_ = std::max(data_read_, data_end_[read & (around_.shape.slots - 1)]);
 }
 
 // Reserves bytes in a row of the data area for the next slot. False: the peer has not read enough.
@@ -558,13 +577,17 @@ bool MessagePair::reserve(size_t bytes, size_t& offset) noexcept {
 void MessagePair::publish(
     MessageSlot& slot, SlotKind kind, const Channel& channel, uint64_t bytes) noexcept {
   slot.kind = kind;
+  if (port_ == nullptr) {
+    read_told_ = read_.load(std::memory_order_relaxed);
+    data_untold_ = 0;
+    slot.read = read_told_;
+  }
   slot.channel = number_of(channel);
   slot.bytes = bytes;
   ++sent_;
   data_end_[sent_ & (around_.shape.slots - 1)] = data_used_;
-  slot.number.store(sent_, std::memory_order_seq_cst);
+  tell(slot.number, sent_);
   if (port_ != nullptr) port_->tell_slot(sent_);
-  has_told_ = true;
 }
 
 // ---- refusals, after which the group is revoked

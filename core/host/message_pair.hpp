@@ -9,7 +9,8 @@
 //              was sent.
 //   Left       a message that fits into its slot or into the data area: its sender copies it and
 //              has sent it.
-//   Announced  a longer message: its slot says where it is, and the sender waits.
+//   Announced  a longer message, or one in symmetric memory that is not short: its slot says where
+//              it is, and the sender waits.
 //   Taken      a message is where the receiver's call wanted it.
 //   Arrived    a message was read from its slot before a receive asked for it. A message that was
 //              left is copied then.
@@ -40,13 +41,14 @@
 //   4. Sides of one call begin independently of each other. So of two calls that wait for each
 //      other, each goes on as far as the other has asked for, in whatever order they list sides.
 //
-// Numbers that are told late. `read` and `taken` are stored when a quarter of the slots is due, or
-// at once where the sender may wait for the very one: data areas and announced messages. A sender
-// that finds no room has a full count of slots or messages before it; when the receiver has read or
-// taken all of these, more than a quarter was due, and so was told. To another machine, where
-// telling is a message, a data area is told of when a quarter of it was read, too: what was read
-// and is not told, the bytes that are skipped at the end of the area, once at most, and the next
-// message are less than a quarter each, so the sender has room.
+// Numbers that are told late. `read` and `taken` are stored when a quarter of the slots is due;
+// `read` also when a quarter of the data area was read, and `taken` at once where the sender waits
+// for the very one: an announced message. A sender that finds no room has a full count of slots or
+// messages before it; when the receiver has read or taken all of these, more than a quarter was
+// due, and so was told. As for the data area: what was read and is not told, the bytes that are
+// skipped at its end, once at most, and the next message are less than a quarter each, so the
+// sender has room. On one machine each slot tells `read`, too: ranks that answer each other learn it
+// from a line that goes there anyway, and begin the data area again, whose lines are in caches.
 //
 // What a rank may still touch after a call: nothing of the other one's memory. A receiver that
 // copies tells `taken` when it is done, and a sender that copies then has its slot `placed` read.
@@ -110,6 +112,7 @@ class MessagePair {
     const MailboxShape& shape;
     size_t llc_bytes;  // of the cache of the last level
     Word& news;        // grows when a thread has gone on with a side of another thread's call
+    Fencing fencing;   // of the words that a peer of this machine may wait for
   };
   // `from`: the mailbox that the peer writes, in this rank's segment. `to`: the one that this rank
   // writes, in the segment of the peer, whose threads that sleep `sleepers` counts.
@@ -135,6 +138,9 @@ class MessagePair {
 
  private:
   static constexpr size_t kStep = size_t{256} << 10;
+  // From so many bytes on, a message in symmetric memory stays there until the peer copies it: to
+  // wait for that takes less than to copy twice.
+  static constexpr size_t kPulledAtLeast = size_t{4} << 10;
 
   // Sides of one flow in their order.
   struct Queue {
@@ -187,13 +193,14 @@ class MessagePair {
   bool send();
   bool advance(Channel& channel);
   bool begin(Channel& channel, PostedSide& one);
-  void announce(Channel& channel, PostedSide& one);
+  void announce(Channel& channel, PostedSide& one, Place place);
   bool await_answer(Channel& channel, PostedSide& one);
   bool send_part(Channel& channel, PostedSide& one);
   bool place(Channel& channel, PostedSide& one);
   bool cut(Channel& channel, PostedSide& one);
   void finish_send(Channel& channel);
   bool has_slot() noexcept;
+  void note_read(uint32_t read) noexcept;
   bool reserve(size_t bytes, size_t& offset) noexcept;
   MessageSlot& next_slot() const noexcept { return to_.slot(sent_ + 1); }
   void publish(MessageSlot& slot, SlotKind kind, const Channel& channel, uint64_t bytes) noexcept;
@@ -203,7 +210,9 @@ class MessagePair {
       const std::byte* data, size_t bytes, std::shared_ptr<const MemoryView>& held) const;
   bool is_nontemporal(size_t bytes) const noexcept { return bytes > around_.llc_bytes / 2; }
   bool has_work() const noexcept;
-  void note_work() noexcept;
+  void note_sending(uint16_t channel);
+  void tell_all() noexcept;
+  void tell(Word& word, uint32_t value) noexcept;
   void moved(const PostedSide& one) noexcept;
   void end(PostedSide& one) noexcept;
   uint32_t quarter() const noexcept { return around_.shape.slots / 4; }
@@ -226,7 +235,7 @@ class MessagePair {
   // Slots of the peer. This and `work_` are read without the lock, by a thread that looks whether
   // there is anything to do.
   std::atomic<uint32_t> read_{0};
-  std::atomic<size_t> work_{0};  // channels that have something to send or copy, and news to tell
+  std::atomic<size_t> work_{0};  // channels that have something to send or copy
   uint32_t read_told_ = 0;
   size_t data_untold_ = 0;  // bytes of the data area behind slots that were read since
 

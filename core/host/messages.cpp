@@ -2,6 +2,7 @@
 #include "core/host/messages.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -55,14 +56,15 @@ MessagePair& Messages::make_pair_of(int peer) {
     const Control& theirs = controls_[peer];
     if (theirs.is_mapped()) {
       pairs_[index] = std::make_unique<MessagePair>(
-          MessagePair::Surroundings{context, controls_.mailboxes(), llc_bytes_, news_}, peer,
-          same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
+          MessagePair::Surroundings{
+              context, controls_.mailboxes(), llc_bytes_, news_, controls_.fencing()},
+          peer, same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
           theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter());
     } else {
       MessagePort& port = controls_.remote()->message_port(peer);
       pairs_[index] = std::make_unique<MessagePair>(
-          MessagePair::Surroundings{context, port.shape(), llc_bytes_, news_}, peer, port,
-          controls_.mine().message_waiter());
+          MessagePair::Surroundings{context, port.shape(), llc_bytes_, news_, controls_.fencing()},
+          peer, port, controls_.mine().message_waiter());
     }
     made_[index].store(pairs_[index].get(), std::memory_order_release);
   }
@@ -78,7 +80,8 @@ class Messages::Call {
         sides_(sides),
         many_(sides.size() > 1 ? sides.size() : 0),
         posted_(many_.empty() ? std::span(&one_, sides.size()) : std::span(many_)) {
-    count_.left = sides.size();
+    // Other threads see this by the lock of a pair.
+    count_.left.store(sides.size(), std::memory_order_relaxed);
     for (size_t i = 0; i < sides.size(); ++i) {
       posted_[i].side = &sides[i];
       posted_[i].call = &count_;
@@ -214,10 +217,15 @@ void Messages::Call::show() {
 }
 
 WaitEnd Messages::Call::await(LazyDeadline& deadline) {
-  std::vector<const Word*> bells{&messages_.news_};
-  for (const MessagePair* pair : pairs_) {
-    bells.push_back(&pair->bell());
+  std::vector<const Word*> many;
+  std::array<const Word*, 2> few{&messages_.news_, &pairs_.front()->bell()};
+  if (pairs_.size() > 1) {
+    many.push_back(&messages_.news_);
+    for (const MessagePair* pair : pairs_) {
+      many.push_back(&pair->bell());
+    }
   }
+  const std::span<const Word* const> bells = many.empty() ? std::span(few) : std::span(many);
 
   const auto hopeless = [&] {
     show();
@@ -228,8 +236,8 @@ WaitEnd Messages::Call::await(LazyDeadline& deadline) {
   const auto holds = [&] { return look(deadline); };
   const auto unreachable = [&] { return first_departed() != nullptr; };
   const Predicate is_hopeless(hopeless);
-  return controls_.await_condition(
-      {holds, unreachable, bells, true, sides_[first_left()].rank, what(), &is_hopeless},
+  return controls_.await_condition({holds, unreachable, bells, true, sides_[first_left()].rank,
+                                       what(), &is_hopeless, controls_.fencing()},
       controls_.mine().message_waiter(), deadline);
 }
 

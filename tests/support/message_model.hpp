@@ -21,7 +21,7 @@ inline bool has_pattern(const std::byte* at, size_t bytes, uint64_t seed) {
 }
 
 // Messages that fit into a slot, that are left in the data area, and longer ones, about each limit.
-inline constexpr size_t kLengths[] = {0, 1, 8, 47, 48, 49, 64, 1000, 4095, 4096, 4097, 8191, 8192,
+inline constexpr size_t kLengths[] = {0, 1, 8, 43, 44, 45, 64, 1000, 4095, 4096, 4097, 8191, 8192,
     8193, 16'383, 16'384, 16'385, 65'536, 100'001, 262'144, 300'000};
 
 // ---- a model
