@@ -47,8 +47,8 @@
 // messages before it; when the receiver has read or taken all of these, more than a quarter was
 // due, and so was told. As for the data area: what was read and is not told, the bytes that are
 // skipped at its end, once at most, and the next message are less than a quarter each, so the
-// sender has room. On one machine each slot tells `read`, too: ranks that answer each other learn it
-// from a line that goes there anyway, and begin the data area again, whose lines are in caches.
+// sender has room. On one machine each slot tells `read`, too: ranks that answer each other learn
+// it from a line that goes there anyway, and begin the data area again, whose lines are in caches.
 //
 // What a rank may still touch after a call: nothing of the other one's memory. A receiver that
 // copies tells `taken` when it is done, and a sender that copies then has its slot `placed` read.
