@@ -17,6 +17,7 @@ void add_run(
 void add_info(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
+void add_hold(CLI::App& app, Action& action);
 void add_top(CLI::App& app, Action& action);
 
 // Completions for shells, and the manual page, of all commands.

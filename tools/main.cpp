@@ -1,4 +1,4 @@
-// The command line program `symm`: run, info, doctor, bench, top.
+// The command line program `symm`: run, info, doctor, bench, hold, top.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   add_info(app, action);
   add_doctor(app, action);
   add_bench(app, action);
+  add_hold(app, action);
   add_top(app, action);
   // The rule of mpirun for -np; CLI11 would read -n p. Words that are neither options nor their
   // values belong to the program.

@@ -45,13 +45,13 @@ uint64_t now_ns() noexcept {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(t.tv_nsec);
 }
 
-namespace {
 // The last character of a magic is the number of the layout.
 uint64_t magic_of(uint64_t magic, const Layout& layout) {
   constexpr int kLast = 56;
   return (magic & ~(UINT64_MAX << kLast)) | (uint64_t{'0'} + layout.number) << kLast;
 }
 
+namespace {
 // Allocates all memory of the file before it is mapped, so that a lack of memory is an error here
 // and does not end the process later. Other processes can map it only to read.
 void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
@@ -112,17 +112,21 @@ void push_range(const char* name, const char* tag, uint64_t bytes) noexcept {
 const thread_local auto thread_number = static_cast<int32_t>(syscall(SYS_gettid));
 }  // namespace
 
-Page::Page(size_t bytes) : bytes_(bytes), fd_(make_memfd("symm-page")) {
-  void* at = map_for_all_to_read(fd_, bytes_);
-  if (at == MAP_FAILED) {
-    log::write(log::Level::info,
-        "symm top will not see this rank: no shared memory for its page: %s", std::strerror(errno));
+PageMemory::PageMemory(const char* name, size_t bytes, const char* who)
+    : bytes_(bytes), fd_(make_memfd(name)), at_(map_for_all_to_read(fd_, bytes)) {
+  if (at_ == MAP_FAILED) {
+    log::write(log::Level::info, "symm top will not see this %s: no shared memory for its page: %s",
+        who, std::strerror(errno));
     fd_.reset();
-    at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
-  if (at == MAP_FAILED) throw std::bad_alloc();
-  page_ = static_cast<symm_page_t*>(at);
+  if (at_ == MAP_FAILED) throw std::bad_alloc();
 }
+
+PageMemory::~PageMemory() { munmap(at_, bytes_); }
+
+Page::Page(size_t bytes)
+    : memory_("symm-page", bytes, "rank"), page_(static_cast<symm_page_t*>(memory_.at())) {}
 
 Page::Page(
     uint64_t root, uint64_t group, int rank, const std::string& name, std::span<const int64_t> pids)
@@ -145,8 +149,6 @@ Page::Page(
   std::copy(pids.begin(), pids.end(), page_->pids);
   set(page_->magic, magic_of(SYMM_PAGE_MAGIC, layouts::page));
 }
-
-Page::~Page() { munmap(page_, bytes_); }
 
 // The time is written last, and removed first. A reader that finds the same time before and after
 // it reads the other fields knows that they belong together.

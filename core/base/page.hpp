@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/layouts.hpp"
 #include "core/base/peer_fd.hpp"
 #include <symm/page.h>
 
@@ -17,6 +18,24 @@ namespace symm {
 uint64_t now_ns() noexcept;
 
 class Page;
+
+// Memory of this process that its user's other processes find by the name of its file and can only
+// read. If there is none that others can open, it is private, and the log says who is not seen.
+class PageMemory {
+ public:
+  PageMemory(const char* name, size_t bytes, const char* who);
+  ~PageMemory();
+  PageMemory(PageMemory&&) = delete;
+  void* at() const noexcept { return at_; }
+
+ private:
+  const size_t bytes_;
+  PeerFd fd_;
+  void* at_;
+};
+
+// The first word of a layout, whose last character is the number.
+uint64_t magic_of(uint64_t magic, const Layout& layout);
 
 // Notes a call by which ranks communicate, or a sleep in one, for symm run --trace and for a
 // profiler, if on(). The call lasts as long as this object.
@@ -50,7 +69,6 @@ class Page {
   // says why.
   Page(uint64_t root, uint64_t group, int rank, const std::string& name,
       std::span<const int64_t> pids);
-  ~Page();
   Page(Page&&) = delete;
 
   symm_page_t& operator*() const noexcept { return *page_; }
@@ -76,9 +94,8 @@ class Page {
 
  private:
   explicit Page(size_t bytes);
-  const size_t bytes_;
-  PeerFd fd_;
-  symm_page_t* page_ = nullptr;
+  const PageMemory memory_;
+  symm_page_t* const page_;
   // One bit for each slot of `sleeping` that a thread of this process uses.
   mutable std::atomic<uint32_t> taken_{0};
 };

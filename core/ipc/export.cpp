@@ -133,6 +133,7 @@ uint64_t Exports::number(Export& exported, uint64_t hold_ms, uint64_t hold_impor
 Token Exports::make_token(
     Export& exported, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
   take_slot(exported);
+  exported.is_withdrawn = false;
   Token token;
   token.backend = static_cast<uint16_t>(exported.kind);
   token.is_bundle = exported.is_table();
@@ -250,6 +251,7 @@ void Exports::end(Export& table, uint64_t before) {
   table.valid_from = before;
   table.withdrawn.clear();
   table.holds.clear();
+  table.is_withdrawn = true;
   if (!table.released) release(table);
 }
 
@@ -263,6 +265,7 @@ void Exports::withdraw(Export& exported, uint64_t offset, uint64_t bytes) {
     exported.valid_from = before;
     exported.withdrawn.clear();
     exported.holds.clear();
+    exported.is_withdrawn = true;
   } else {
     exported.withdrawn.add(offset, bytes, before);
   }
@@ -282,7 +285,7 @@ void Exports::release(Export& exported) {
 }
 
 Exports::Freed Exports::settle(
-    std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired) {
+    std::vector<std::shared_ptr<Block>>& garbage, std::vector<Retired>& retired) {
   Freed freed;
   for (auto at = unsettled_.begin(); at != unsettled_.end();) {
     Export& exported = exports_.at(at->first);
@@ -295,7 +298,7 @@ Exports::Freed Exports::settle(
       continue;
     }
     if (exported.memory) garbage.push_back(std::move(exported.memory));
-    if (!at->second) retired.push_back(exported.id);
+    if (!at->second) retired.push_back({exported.id, exported.is_withdrawn});
     at->second = true;
     if (exported.leases != 0) {
       ++at;

@@ -73,7 +73,14 @@ struct Export {
   std::map<uint64_t, Hold> holds;  // by token number
   size_t leases = 0;
   bool released = false;
+  bool is_withdrawn = false;  // as a whole, if it is released: its owner may wait for its leases
   bool quarantined = false;
+};
+
+// A block that cannot be imported any more, as its importers are told.
+struct Retired {
+  uint64_t block;
+  bool is_withdrawn;
 };
 
 // The counts of an exporter, in the structs that report them.
@@ -129,7 +136,7 @@ class Exports {
     uint64_t bytes = 0;
     Deadline next = Deadline::never();  // when the next hold on a released block runs out
   };
-  Freed settle(std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired);
+  Freed settle(std::vector<std::shared_ptr<Block>>& garbage, std::vector<Retired>& retired);
 
   size_t in_limbo() const;
   void add_to(symm_ipc_stats_t& stats) const noexcept;

@@ -370,7 +370,7 @@ void Exporter::announce() noexcept {
 }
 
 void Exporter::settle(DeferredWork& after) {
-  std::vector<uint64_t> retired;
+  std::vector<Retired> retired;
   const Exports::Freed freed =
       with_reserve([&] { return exports_->settle(after.garbage, retired); });
   importers_->retire(retired);
@@ -501,6 +501,13 @@ void Exporter::require_valid(const Token& token) {
   exports_->require_valid(token);
 }
 
+uint64_t Exporter::bytes_of(const Token& token) {
+  const std::lock_guard lock(mutex_);
+  const Export* const exported = exports_ ? exports_->find(token.block) : nullptr;
+  if (exported == nullptr || !exported->is_table() || !exported->memory) return token.bytes;
+  return static_cast<const BundleTable&>(*exported->memory).piece_bytes();
+}
+
 std::string Exporter::directory() {
   const std::lock_guard lock(mutex_);
   if (!exports_) open();
@@ -520,7 +527,12 @@ void Exporter::withdraw(uint64_t id, uint64_t offset, uint64_t bytes, uint64_t t
     for (const Export::Part& part : exported->parts) {
       memory.push_back(part.block);
     }
-    if (!exported->released) exports_->withdraw(*exported, offset, bytes);
+    if (!exported->released) {
+      exports_->withdraw(*exported, offset, bytes);
+    } else if (!exported->is_withdrawn) {
+      exported->is_withdrawn = true;
+      importers_->retire({{id, true}});
+    }
     SYMM_POINT("ipc.withdraw");
     ++waiters_;
     importers_->want_to_hear(true);

@@ -62,6 +62,8 @@ class Exporter {
   bool is_held(const Token& token);
   // Throws what an importer would be told of the token.
   void require_valid(const Token& token);
+  // Those of the memory that a token of this process names; of a bundle, of all its pieces.
+  uint64_t bytes_of(const Token& token);
   // The directory of the socket; it is there.
   std::string directory();
   symm_ipc_holders_t holders(const std::byte* data, uint64_t offset, uint64_t bytes);

@@ -446,8 +446,9 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
     return nudge(!all || ring_.exporter_waits());
   }
 
-  if (packet.type == PacketType::retired) {
-    return with_reserve([&] { mappings_.retire(packet.block, garbage); });
+  if (packet.type == PacketType::retired || packet.type == PacketType::withdrawn) {
+    const bool is_withdrawn = packet.type == PacketType::withdrawn;
+    return with_reserve([&] { mappings_.retire(packet.block, is_withdrawn, garbage); });
   }
 
   if (!awaited_ || awaited_->lease != packet.lease) return;  // the thread that asked has given up

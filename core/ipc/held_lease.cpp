@@ -48,6 +48,7 @@ symm_ipc_info_t HeldLease::info() const noexcept {
   info.exporter_pid = token_.pid;
   info.exporter_alive = !connection_ || connection_->alive() ? 1 : 0;
   info.flags = leased_.mapping->as.access == Access::read_only ? SYMM_IPC_READ_ONLY : 0;
+  if (leased_.mapping->is_released && info.exporter_alive != 0) info.flags |= SYMM_IPC_RELEASED;
   return info;
 }
 

@@ -14,6 +14,7 @@
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
 #include "core/ipc/mapping.hpp"
+#include "core/ipc/shares.hpp"
 #include "core/ipc/token.hpp"
 #include "symm/symm.h"
 
@@ -26,6 +27,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
       LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr) noexcept {
     leased_ = std::move(leased);
     connection_ = std::move(connection);
+    if (!is_empty()) shown_ = Shares::show_lease(token_, bytes());
   }
   ~HeldLease();
   HeldLease(HeldLease&&) = delete;
@@ -61,6 +63,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   Exporter& exporter_;
   LeasedMapping leased_;
   std::shared_ptr<ExporterConnection> connection_;
+  Shares::Row shown_;
   Position over_;
   std::atomic<bool> has_uses_{false};          // that were recorded
   std::atomic<bool> has_unknown_uses_{false};  // what replays of a graph do nobody sees

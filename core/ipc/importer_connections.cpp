@@ -257,17 +257,21 @@ void ImporterConnection::drain() {
 
 // ---- what the importer is told
 
-void ImporterConnection::retire(uint64_t block) {
-  if (mapped_.erase(block) != 0) with_reserve([&] { untold_.push_back(block); });
+void ImporterConnection::retire(const Retired& block) {
+  const bool maps = mapped_.erase(block.block) != 0;
+  // One that was told of the release has a lease to the end.
+  const bool holds =
+      block.is_withdrawn && !leases_.overlapping({block.block, 0, UINT64_MAX}).empty();
+  if (maps || holds) with_reserve([&] { untold_.push_back(block); });
 }
 
 void ImporterConnection::tell_retired() noexcept {
   if (!connection_.open()) untold_.clear();
   try {
     while (!untold_.empty()) {
-      if (send({.type = PacketType::retired, .block = untold_.back()}, {}) != fdpass::Sent::done) {
-        return;
-      }
+      const Retired& next = untold_.back();
+      const PacketType type = next.is_withdrawn ? PacketType::withdrawn : PacketType::retired;
+      if (send({.type = type, .block = next.block}, {}) != fdpass::Sent::done) return;
       untold_.pop_back();
     }
   } catch (const std::exception&) {
@@ -396,9 +400,9 @@ void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
   all_.erase(at);
 }
 
-void ImporterConnections::retire(const std::vector<uint64_t>& blocks) noexcept {
+void ImporterConnections::retire(const std::vector<Retired>& blocks) noexcept {
   for (const auto& [serial, importer] : all_) {
-    for (const uint64_t block : blocks) {
+    for (const Retired& block : blocks) {
       importer->retire(block);
     }
     importer->tell_retired();

@@ -59,7 +59,7 @@ class ImporterConnection final : public Receiver {
   void drain();  // what it wrote in its ring. Throws Error(peer_failed) for nonsense
   void want_to_hear(bool each_release) noexcept { ring_.want_to_hear(each_release); }
   // Tell it that a block is retired, if it maps it. What cannot be told now is told later.
-  void retire(uint64_t block);
+  void retire(const Retired& block);
   void tell_retired() noexcept;
 
  private:
@@ -85,7 +85,7 @@ class ImporterConnection final : public Receiver {
   Leases leases_;
   std::set<uint64_t> cancelled_;  // requests that it gave up before we read them
   std::set<uint64_t> mapped_;     // blocks
-  std::vector<uint64_t> untold_;  // blocks that are retired
+  std::vector<Retired> untold_;
   State state_ = State::connected;
   std::string why_;
   bool is_trusted_ = true;
@@ -104,7 +104,7 @@ class ImporterConnections {
   bool evict_idle(size_t keep = 0);
   void take_turn(uint64_t serial, bool dead);  // takes in what an importer sent, or its death
   void drain();                                // takes in the events in all lease rings
-  void retire(const std::vector<uint64_t>& blocks) noexcept;
+  void retire(const std::vector<Retired>& blocks) noexcept;
   void want_to_hear(bool each_release) noexcept;
   bool on_streams() const noexcept;
   const ImporterConnection* find(uint64_t serial) const noexcept;

@@ -109,7 +109,7 @@ void Mappings::forget(Mapping& mapping, Garbage& garbage) {
   if (found != all_.end() && found->second.get() == &mapping) all_.erase(found);
 }
 
-void Mappings::retire(uint64_t block, Garbage& garbage) {
+void Mappings::retire(uint64_t block, bool is_withdrawn, Garbage& garbage) {
   std::vector<std::shared_ptr<Mapping>> found;  // to forget a bundle changes the map
   for (auto at = all_.lower_bound({block, {INT_MIN, Access::read_write}});
       at != all_.end() && at->first.first == block; ++at) {
@@ -117,6 +117,7 @@ void Mappings::retire(uint64_t block, Garbage& garbage) {
   }
   for (const auto& mapping : found) {
     mapping->retired = true;
+    mapping->is_released = !is_withdrawn;
     forget(*mapping, garbage);
   }
 }

@@ -1,6 +1,7 @@
 // Blocks of an exporter that are mapped here.
 #pragma once
 
+#include <atomic>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,9 @@ struct Mapping {
   std::vector<std::shared_ptr<Mapping>> blocks;  // of the bundle, in the table's order
   Token origin;  // token of the first import: its fields are those of all tokens of the block
   MappedAs as;
-  bool on_host = false;  // the host may touch it, though it may be a device's
-  bool retired = false;  // the exporter has released it: not kept for a next import
+  bool on_host = false;                  // the host may touch it, though it may be a device's
+  bool retired = false;                  // the exporter has ended it: not kept for a next import
+  std::atomic<bool> is_released{false};  // it was ended without being withdrawn
   struct Piece {
     uint64_t bytes;
     uint64_t number;  // number of the token
@@ -63,7 +65,7 @@ class Mappings {
   void remove_piece(Mapping& mapping, const Token& token) noexcept;
   // An unused mapping is kept for the next import, unless there can be none.
   void forget(Mapping& mapping, Garbage& garbage);
-  void retire(uint64_t block, Garbage& garbage);
+  void retire(uint64_t block, bool is_withdrawn, Garbage& garbage);
   // The exporter is gone: what is mapped stays with those who use it.
   void orphan(Garbage& garbage);
   void drop_unused(Garbage& garbage);

@@ -65,6 +65,7 @@ const char* decode_body(Reader in, Packet& packet) {
     case PacketType::life:
     case PacketType::part:
     case PacketType::retired:
+    case PacketType::withdrawn:
       if (in.left() != sizeof(uint64_t)) return "a number of wrong length";
       packet.block = in.number<uint64_t>();
       return nullptr;
@@ -96,8 +97,8 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.bytes(packet.extent.fabric);
   } else if (packet.type == PacketType::refusal) {
     encode(body, packet.failure);
-  } else if (packet.type == PacketType::retired || packet.type == PacketType::life ||
-             packet.type == PacketType::part) {
+  } else if (packet.type == PacketType::retired || packet.type == PacketType::withdrawn ||
+             packet.type == PacketType::life || packet.type == PacketType::part) {
     body.number(packet.block);
   }
 
@@ -122,7 +123,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (packet.stamp.number != layouts::leases.number) return kOtherNumber;
   if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) return kBadLength;
   if (type < static_cast<uint16_t>(PacketType::welcome) ||
-      type > static_cast<uint16_t>(PacketType::part)) {
+      type > static_cast<uint16_t>(PacketType::withdrawn)) {
     return "an unknown packet";
   }
 

@@ -47,6 +47,7 @@ enum class PacketType : uint16_t {
   life = 8,  // importer: it holds word `block` of the descriptor
   // From the exporter, ahead of a grant: descriptors of blocks of a bundle, from number `block` on.
   part = 9,
+  withdrawn = 10,  // exporter: as `retired`, and its owner has withdrawn it, not released it
 };
 
 // The blocks of a bundle that are sent with one grant. Those packets leave much room in the queue

@@ -38,8 +38,8 @@
 namespace symm::ipc {
 namespace {
 constexpr uint32_t kPublicationMagic = 0x42505953;  // "SYPB"
-constexpr size_t kChecksum = 8;
-constexpr size_t kMostBytes = kPublicationFixed + kLongestName + kMaxToken + kChecksum;
+constexpr size_t kPublicationChecksum = 8;
+constexpr size_t kMostBytes = kPublicationFixed + kLongestName + kMaxToken + kPublicationChecksum;
 
 std::string prefix_of(const std::string& name) { return format("p-%016lx-", fnv1a(name)); }
 
@@ -56,7 +56,7 @@ std::vector<std::byte> encode(
 
 // Whether the bytes are such a publication of the name. One of another number is none.
 bool decode(std::span<const std::byte> bytes, const std::string& name, Found& found) {
-  if (bytes.size() < kPublicationFixed + kChecksum) return false;
+  if (bytes.size() < kPublicationFixed + kPublicationChecksum) return false;
   Reader in(bytes);
   uint32_t magic = 0;
   uint16_t number = 0;
@@ -67,15 +67,15 @@ bool decode(std::span<const std::byte> bytes, const std::string& name, Found& fo
   in.numbers(magic, number, spare, library, name_bytes, token_bytes, found.version);
   if (magic != kPublicationMagic || number != layouts::publication.number ||
       name_bytes > kLongestName || token_bytes > kMaxToken ||
-      bytes.size() != kPublicationFixed + name_bytes + token_bytes + kChecksum) {
+      bytes.size() != kPublicationFixed + name_bytes + token_bytes + kPublicationChecksum) {
     return false;
   }
   if (in.text(name_bytes) != name) return false;
 
   const std::span<const std::byte> token = in.rest().first(token_bytes);
   found.token.assign(token.begin(), token.end());
-  Reader end(bytes.last(kChecksum));
-  return end.number<uint64_t>() == fnv1a(bytes.first(bytes.size() - kChecksum));
+  Reader end(bytes.last(kPublicationChecksum));
+  return end.number<uint64_t>() == fnv1a(bytes.first(bytes.size() - kPublicationChecksum));
 }
 
 // A file of a version in the directory of a process.
@@ -203,6 +203,7 @@ void Publications::end(Version& version) {
   // First the file, so that a token that is found there has not ended for long.
   unlink(version.file.c_str());
   version.is_over = true;
+  version.shown = {};
   if (!is_elsewhere(version)) exporter_.end(version.token);
 }
 
@@ -221,6 +222,7 @@ void Publications::drop_ended() noexcept {
     } catch (const std::exception&) {
       unlink(version.file.c_str());
       version.is_over = true;
+      version.shown = {};
     }
   }
 }
@@ -270,7 +272,8 @@ void Publications::add(
 
   const std::string directory = exporter_.directory();
   const std::string file = directory + "/" + prefix_of(name) + format("%016lx", version);
-  const auto [added, is_new] = versions_.emplace(Key{name, version}, Version{token, file});
+  const auto [added, is_new] =
+      versions_.emplace(Key{name, version}, Version{token, file, false, {}});
   if (!is_new) {
     throw Error(Status::invalid_argument,
         format("version: this process has published %lu of '%s' already", version, name.c_str()));
@@ -282,6 +285,7 @@ void Publications::add(
     versions_.erase(added);
     throw;
   }
+  added->second.shown = Shares::show_version(token, exporter_.bytes_of(token), name, version);
 
   for (size_t i = keep - 1; keep != 0 && i < newest.size(); ++i) {
     end(newest[i]->second);

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/ipc/exporter.hpp"
+#include "core/ipc/shares.hpp"
 #include "core/ipc/token.hpp"
 #include "kernels/compare.hpp"
 
@@ -62,6 +63,7 @@ class Publications {
     Token token;
     std::string file;      // path
     bool is_over = false;  // its token has ended, and may still be held
+    Shares::Row shown;     // until it is over
   };
   using Key = std::pair<std::string, uint64_t>;  // name, version
   using Versions = std::map<Key, Version>;

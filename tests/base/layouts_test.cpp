@@ -78,6 +78,7 @@ std::vector<LayoutSizes> found() {
       {&layouts::ticket, {kTicketBytes, kOfferFixed}},
       {&layouts::leases, {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
       {&layouts::page, {sizeof(symm_page_t)}},
+      {&layouts::shares, {sizeof(symm_shares_t), sizeof(symm_share_t)}},
       {&layouts::trace, {sizeof(symm_trace_t), sizeof(symm_trace_call_t)}}};
 }
 
@@ -93,8 +94,9 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::bundle, 1, {64, 72, 48}},
       {&layouts::publication, 1, {28}},
       {&layouts::ticket, 1, {512, 68}},
-      {&layouts::leases, 5, {28, 24576, 139264}},
+      {&layouts::leases, 6, {28, 24576, 139264}},
       {&layouts::page, 2, {3256}},
+      {&layouts::shares, 1, {49176, 192}},
       {&layouts::trace, 2, {192, 192}},
   };
   const std::vector<LayoutSizes> rows = found();
@@ -111,6 +113,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
 TEST(Layouts, MagicsOfPagesHaveTheNumbers) {
   constexpr int kLast = 56;
   EXPECT_EQ(SYMM_PAGE_MAGIC >> kLast, uint64_t{'0'} + layouts::page.number);
+  EXPECT_EQ(SYMM_SHARES_MAGIC >> kLast, uint64_t{'0'} + layouts::shares.number);
   EXPECT_EQ(SYMM_TRACE_MAGIC >> kLast, uint64_t{'0'} + layouts::trace.number);
 }
 

@@ -73,7 +73,7 @@ struct Book {
   std::unique_ptr<ValidityBoard> board = std::make_unique<ValidityBoard>();
   Exports exports{*board};
   std::vector<std::shared_ptr<Block>> garbage;
-  std::vector<uint64_t> retired;
+  std::vector<Retired> retired;
 
   Export& add(size_t bytes) {
     return exports.add(

@@ -36,7 +36,7 @@ Packet some_packet(PacketType type) {
 
 constexpr PacketType kAll[] = {PacketType::welcome, PacketType::request, PacketType::grant,
     PacketType::refusal, PacketType::retired, PacketType::nudge, PacketType::bye, PacketType::life,
-    PacketType::part};
+    PacketType::part, PacketType::withdrawn};
 
 TEST(IpcProtocol, RoundTripsAndRefusesAnyOtherLength) {
   for (const PacketType type : kAll) {

@@ -159,6 +159,32 @@ TEST(Doctor, Nccl) {
   EXPECT_EQ(judge_nccl({23'007, "/x", "/y"}).detail, "2.30.7 (/x) behind symm's drop-in (/y)");
 }
 
+// What look_at_shares() says of a version by pid 7 that pids 8 and 9 hold.
+nlohmann::json some_shares() {
+  using nlohmann::json;
+  const json holders{
+      {{"pid", 8}, {"leases", 1}, {"seconds", 1.0}}, {{"pid", 9}, {"leases", 2}, {"seconds", 1.0}}};
+  const json version{{"name", "model"}, {"version", 3}, {"bytes", 2048}, {"pid", 7},
+      {"seconds", 1.0}, {"holders", holders}};
+  return {{"versions", {version}}, {"orphans", json::array()}, {"left_out", 0}};
+}
+
+TEST(Doctor, MemoryByTokens) {
+  nlohmann::json shares = some_shares();
+  EXPECT_EQ(judge_shares(shares).detail, "model 3: 2 KiB by pid 7, held by 8, 9 (2 leases)");
+  expect(judge_shares(shares), Verdict::ok);
+
+  const nlohmann::json held_by_giver{{{"pid", 7}, {"leases", 1}, {"seconds", 1.0}}};
+  shares["orphans"].push_back(
+      {{"pid", 5}, {"state", "dead"}, {"bytes", 2048}, {"holders", held_by_giver}});
+  expect(judge_shares(shares), Verdict::ok);
+  shares["versions"].clear();
+  expect(judge_shares(shares), Verdict::note, "symm hold");
+  EXPECT_EQ(judge_shares(shares).detail, "2 KiB of pid 5, which is gone, held by 7");
+  shares["orphans"][0]["state"] = "running";
+  EXPECT_EQ(judge_shares(shares).detail, "no version is published");
+}
+
 TEST(Doctor, ReportSaysWhetherItFails) {
   const std::vector<Finding> fine{
       {"a", Verdict::ok, "d", ""}, {"b", Verdict::warning, "d", "do this"}};

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "tools/run/job.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
+#include "tools/top/shares.hpp"
 #include <symm/symm.h>
 
 namespace symm::tool {
@@ -58,6 +60,7 @@ std::vector<Finding> examine() {
   const bool library_can = symm_device_count(SYMM_BACKEND_CUDA, &devices) == SYMM_OK;
   const std::string library_reason = library_can ? "" : symm_last_error();
   const std::string parent = library_parent();
+  std::map<pid_t, std::string> unreadable;  // which symm top names
   std::vector<Finding> findings{
       judge_memfd(memfd_with_seals()),
       judge_memory_control_group(memory_control_group()),
@@ -75,6 +78,7 @@ std::vector<Finding> examine() {
       judge_cuda_driver(driver, library_can, library_reason),
       judge_ucx(find_ucx()),
       judge_nccl(find_nccl()),
+      judge_shares(look_at_shares(unreadable)),
       self_test("self test", "host", 2, Verdict::failure),
   };
 

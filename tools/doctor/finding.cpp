@@ -27,6 +27,7 @@
 #include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
 #include "tools/text.hpp"
+#include "tools/top/shares.hpp"
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
@@ -304,6 +305,27 @@ Finding judge_nccl(const Nccl& nccl) {
         "NCCL", Verdict::note, detail, "Groups of GPUs on several machines need 2.18 or newer."};
   }
   return {"NCCL", Verdict::ok, detail, ""};
+}
+
+Finding judge_shares(const nlohmann::json& shares) {
+  const std::vector<std::string> lines = shares_lines(shares);
+  const std::string check = "memory by tokens";
+  if (lines.empty()) return {check, Verdict::ok, "no version is published", ""};
+
+  // Memory of the dead is lost to readers unless one of those that hold it gives it again.
+  const bool is_lost = std::any_of(
+      shares["orphans"].begin(), shares["orphans"].end(), [&](const nlohmann::json& orphan) {
+        const auto gives = [&](const nlohmann::json& version) {
+          return std::any_of(orphan["holders"].begin(), orphan["holders"].end(),
+              [&](const nlohmann::json& holder) { return holder["pid"] == version["pid"]; });
+        };
+        return orphan["state"] == "dead" &&
+               std::none_of(shares["versions"].begin(), shares["versions"].end(), gives);
+      });
+  if (!is_lost) return {check, Verdict::ok, join(lines, "; "), ""};
+  return {check, Verdict::note, join(lines, "; "),
+      "Memory of a process that is gone is free once those that hold it let go. symm hold NAME "
+      "keeps what is published under a name, and gives it again."};
 }
 
 std::string library_parent() {

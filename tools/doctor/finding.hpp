@@ -47,6 +47,9 @@ Finding check_leftovers(const std::string& run_parent, const std::string& librar
 std::vector<std::string> own_namespaces();
 Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd);
 
+// Memory by tokens: what look_at_shares() tells.
+Finding judge_shares(const nlohmann::json& shares);
+
 // Devices, and everything together.
 Finding judge_cuda_driver(
     const CudaDriver& driver, bool library_can, const std::string& library_reason);

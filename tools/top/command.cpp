@@ -28,6 +28,7 @@
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
 #include "tools/top/asleep.hpp"
+#include "tools/top/shares.hpp"
 #include "tools/unique_fd.hpp"
 #include <symm/page.h>
 #include <symm/symm.h>
@@ -352,6 +353,12 @@ std::string group_text(const json& group, bool colour) {
   return text;
 }
 
+// What is shared by tokens, which belongs to no job.
+json shares_of(const std::string& job, Unreadable& unreadable) {
+  if (job.empty()) return look_at_shares(unreadable);
+  return {{"versions", json::array()}, {"orphans", json::array()}, {"left_out", 0}};
+}
+
 int top(const std::string& job, bool as_json) {
   const bool again = !as_json && ::isatty(STDOUT_FILENO) != 0;
   Unreadable unreadable;
@@ -361,6 +368,8 @@ int top(const std::string& job, bool as_json) {
     unreadable.clear();
     Looks now = look_at_ranks(unreadable);
     const json groups = report_of(job, before, now);
+    const json shares = shares_of(job, unreadable);
+    const std::string shared = shares_text(shares, wants_colour(STDOUT_FILENO));
 
     if (groups.empty() && !job.empty()) {
       std::fprintf(stderr,
@@ -373,14 +382,16 @@ int top(const std::string& job, bool as_json) {
     for (const json& group : groups) {
       text += group_text(group, wants_colour(STDOUT_FILENO));
     }
-    if (groups.empty() && unreadable.empty()) text += "no rank of this user has a group here\n";
+    text += shared;
+    if (groups.empty() && unreadable.empty() && shared.empty())
+      text += "no rank of this user has a group here, and nothing is shared by tokens\n";
     json others = json::array();
     for (const auto& [pid, why] : unreadable) {
       text += "pid " + std::to_string(pid) + ": its page " + why + "\n";
       others.push_back({{"pid", pid}, {"why", why}});
     }
     if (as_json) {
-      text = json{{"groups", groups}, {"unreadable", others}}.dump(
+      text = json{{"groups", groups}, {"shares", shares}, {"unreadable", others}}.dump(
                  2, ' ', false, json::error_handler_t::replace) +
              "\n";
     }

@@ -84,6 +84,47 @@ typedef struct {
   int64_t pids[1]; /**< of all ranks, as seen by this one's process; 0: on another machine */
 } symm_page_t;
 
+/** What the link of the descriptor of a process's shares leads to. */
+#define SYMM_SHARES_LINK "/memfd:symm-shares (deleted)"
+/** First word of shares of this layout: "symshar" and the number of the layout. */
+#define SYMM_SHARES_MAGIC UINT64_C(0x31726168736d7973)
+/** Shares that a process has room for. */
+#define SYMM_SHARES_ROWS 256
+/** Kinds of a share. */
+#define SYMM_SHARE_PUBLISHED 1
+#define SYMM_SHARE_HELD 2
+
+/**
+ * A version that a process has published, or a lease that it holds. Load `changes`, the rest
+ * and `changes` again, all with acquire: if both are equal and even, what lies between them is
+ * true. A lease belongs to a version if both are of one exporter and block, and their ranges
+ * overlap.
+ */
+typedef struct {
+  uint64_t changes;
+  uint64_t kind;        /**< SYMM_SHARE_PUBLISHED or SYMM_SHARE_HELD; 0: nothing is here */
+  uint64_t exporter[2]; /**< a random number of the process that made the token */
+  uint64_t block;       /**< of that process; of a bundle, its table */
+  uint64_t offset;      /**< of the range in that block */
+  uint64_t range;       /**< its bytes */
+  uint64_t bytes;       /**< of the memory; of a bundle, those of all its pieces */
+  uint64_t version;     /**< of a published one */
+  int64_t exporter_pid; /**< as that process knows itself */
+  uint64_t since_ns;    /**< when this process published it, or imported it */
+  char name[104];       /**< of a published one, or the beginning of it; else "" */
+} symm_share_t;
+
+/**
+ * What a process shares by tokens: a memfd of it, as a page is one of a rank, which is there
+ * from the first import or publication on.
+ */
+typedef struct {
+  uint64_t magic;    /**< SYMM_SHARES_MAGIC once the rest has its meaning */
+  uint64_t version;  /**< symm_version() of the process */
+  uint64_t left_out; /**< shares that were begun when there was no room, and have not ended */
+  symm_share_t rows[SYMM_SHARES_ROWS];
+} symm_shares_t;
+
 /**
  * What symm run --trace reads. Each process has a file in the folder SYMM_TRACE, which holds
  * this and a ring of `room` calls. Call n, from 0 on, of the `calls` that were begun is the one

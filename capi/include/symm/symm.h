@@ -5303,6 +5303,11 @@ SYMM_API symm_status_t symm_ipc_export_bundle(const symm_ipc_piece_t *pieces, si
  * stays writable for its owner, and for those that import it without this flag.
  */
 #define SYMM_IPC_READ_ONLY UINT64_C(2)
+/**
+ * Of symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some of
+ * the bundle's, without withdrawing it. The import keeps it.
+ */
+#define SYMM_IPC_RELEASED UINT64_C(4)
 
 /** How to import. NULL means the defaults. */
 typedef struct {
@@ -5389,7 +5394,7 @@ typedef struct {
   int32_t exporter_alive;
   /** 1 if the host may touch it: memory of the host back end, or of SYMM_ALLOC_HOST. */
   int32_t host_memory;
-  /** SYMM_IPC_READ_ONLY if it is mapped for reading only; or 0. */
+  /** SYMM_IPC_READ_ONLY if it is mapped for reading only, and SYMM_IPC_RELEASED; or 0. */
   uint64_t flags;
 } symm_ipc_info_t;
 

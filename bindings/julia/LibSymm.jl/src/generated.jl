@@ -400,6 +400,11 @@ written: by a signal (SIGSEGV) on the host, by an error of the kernel on a GPU. 
 stays writable for its owner, and for those that import it without this flag.
 """
 const SYMM_IPC_READ_ONLY = UInt64(0x2)
+"""
+Of symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some of
+the bundle's, without withdrawing it. The import keeps it.
+"""
+const SYMM_IPC_RELEASED = UInt64(0x4)
 
 """Ranks that share memory, deadlines and failures."""
 mutable struct symm_group_t end

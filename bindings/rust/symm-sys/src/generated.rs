@@ -497,6 +497,10 @@ constants! {
     /// memory stays writable for its owner, and for those that import it without this flag. A
     /// flag of symm_ipc_import_options_t.
     pub const SYMM_IPC_READ_ONLY: u64 = 2;
+    /// Of symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some
+    /// of the bundle's, without withdrawing it. The import keeps it. A flag of
+    /// symm_ipc_import_options_t.
+    pub const SYMM_IPC_RELEASED: u64 = 4;
 }
 
 structs! {

@@ -437,7 +437,8 @@ known! {
         pub exporter_alive: bool = "Whether neither its death nor its departure was noticed.";
         pub host_memory: bool =
             "Whether the host may touch the memory, though it may be mapped for a device.";
-        pub flags: u64 = "`SYMM_IPC_READ_ONLY` if it is mapped for reading only, else 0.";
+        pub flags: u64 =
+            "`SYMM_IPC_READ_ONLY` if it is mapped for reading only, `SYMM_IPC_RELEASED`; or 0.";
     }
 }
 
