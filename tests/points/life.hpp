@@ -23,6 +23,7 @@ struct Facts {
     char message[512];
   } learnt[kSize];
   Token token[kSize];
+  std::atomic<uint64_t> version[kSize];  // that each has published
 };
 
 enum class Action { fail, kill, stop, delay };
@@ -130,6 +131,7 @@ class Life {
     const int next = (group_.rank() + 1) % size;
     const auto meet = [&] { group_.split(0); };
     const auto take = [&] { const symm::Import import(plan.facts->token[next]); };
+    symm::PublishedVersion found;
     const std::function<void()> steps[] = {
         [&] { buffer = group_.allocate(1 << 20); },
         [&] { memory = group_.rendezvous(buffer); },
@@ -147,6 +149,20 @@ class Life {
         meet,
         [&] { symm::ipc_withdraw(buffer.span(), 10'000); },
         meet,
+        [&] { publish_two_pieces(buffer); },
+        meet,
+        [&] { found = symm::ipc_lookup("life", SYMM_COMPARE_EQ, plan.facts->version[next]); },
+        meet,
+        [&] {
+          // Mapped anew: what was imported above is mapped for writing.
+          symm_ipc_import_options_t reading = SYMM_IPC_IMPORT_OPTIONS_INIT;
+          reading.flags = SYMM_IPC_READ_ONLY;
+          const symm::Import bundle(found.token, reading);
+          EXPECT_EQ(bundle.bundle_piece("b").bytes, 4096U);
+        },
+        meet,
+        [&] { symm::ipc_withdraw_version("life", plan.facts->version[group_.rank()], {10'000}); },
+        meet,
     };
 
     for (const auto& step : steps) {
@@ -160,6 +176,22 @@ class Life {
     return true;
   }
 
+  // A version that this process has not published before, also if it does all of this again.
+  void publish_two_pieces(const Buffer& buffer) {
+    symm_ipc_piece_t pieces[2] = {SYMM_IPC_PIECE_INIT, SYMM_IPC_PIECE_INIT};
+    pieces[0].pointer = buffer.span().data();
+    pieces[1].pointer = buffer.span().data() + 8192;
+    pieces[0].bytes = 4096;
+    pieces[1].bytes = 4096;
+    pieces[0].name = "a";
+    pieces[1].name = "b";
+    published_ += kSize;
+    const auto version = published_ + static_cast<uint64_t>(me_);
+    symm::ipc_publish("life", version, symm::ipc_export_bundle(pieces));
+    plan.facts->version[group_.rank()] = version;
+  }
+
+  uint64_t published_ = 0;
   const int me_;
   const bool on_cuda_;
   const std::string bootstrap_;

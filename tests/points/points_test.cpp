@@ -50,7 +50,8 @@ constexpr Row kTable[] = {
     {Affected::lost, Affected::lost, 1, "directory.sealed socket.read ipc.serve"},
     {Affected::none, Affected::none, 1, "life.hold"},
     {Affected::own, Affected::own, 1,
-        "ipc.export ipc.dial ipc.welcome ipc.requested ipc.claimed ipc.withdraw"},
+        "ipc.export ipc.dial ipc.welcome ipc.requested ipc.claimed ipc.withdraw ipc.bundle "
+        "ipc.table ipc.mapped ipc.publish ipc.published"},
     {Affected::peer, Affected::peer, 1, "ipc.admit"},
     {Affected::never, Affected::never, 1, "split.voted shrink.agreed"},
     {Affected::never, Affected::absent, 1, "call.enter call.entered"},

@@ -757,6 +757,50 @@ class Runner:
     def do_withdraw(self) -> None:
         self.bytes_at().withdraw(self.timeout())
 
+    def do_export_bundle(self) -> bytes:
+        hold = self.integer("hold_ms") / 1000 if self.has("hold_ms") else None
+        place, _, offset = self.text("at").partition("+")
+        nbytes = self.integer("bytes")
+        arrays = {
+            name: self.things[place].array(nbytes, symm.u8, offset=int(offset) + i * nbytes)
+            for i, name in enumerate(self.names("names"))
+        }
+        return symm.ipc_export_bundle(arrays, hold=hold)
+
+    def do_import_bundle(self) -> symm.Bundle:
+        return symm.import_bundle(self.thing("token"))
+
+    def do_expect_bundle(self) -> None:
+        bundle = self.thing("import")
+        assert len(bundle) == self.integer("pieces", len(bundle))
+        assert bundle.info().bytes == self.integer("bytes", bundle.info().bytes)
+        if not self.has("name"):
+            return
+        name, count = self.text("name"), self.integer("count")
+        if count == 0:
+            assert name not in bundle
+            return
+        seen = np.asarray(bundle[name]).view("i4")[:count].tolist()
+        rank = self.integer("from")
+        assert seen == [self.formula(rank, i) for i in range(count)]
+
+    def do_publish(self) -> None:
+        token, name = self.thing("token"), self.text("name")
+        symm.ipc_publish(name, self.integer("version"), token, keep=self.integer("keep", 0))
+
+    def do_lookup(self) -> bytes:
+        found, token = symm.ipc_lookup(
+            self.text("name"),
+            self.integer("version"),
+            compare=self.compare(),
+            timeout=self.timeout(),
+        )
+        self.expect_expected(found)
+        return token
+
+    def do_withdraw_version(self) -> None:
+        symm.ipc_withdraw_version(self.text("name"), self.integer("version"), self.timeout())
+
     # ---- collectives of equal counts
 
     def do_collective(self) -> None:

@@ -190,6 +190,70 @@ void expect_holders(Runner& runner, const Line& line) {
                        });
 }
 
+// ---- bundles and versions
+
+void export_bundle(Runner& runner, const Line& line) {
+  symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+  options.hold_ms = line.size("hold_ms", 0);
+  if (line.has("hold_ms") && options.hold_ms == 0) options.flags = SYMM_IPC_NO_HOLD;
+  const symm::Span<std::byte> first = runner.bytes(line, "at");
+  const std::vector<std::string> names = split(line.text("names"), ":");
+
+  std::vector<symm_ipc_piece_t> pieces(names.size(), SYMM_IPC_PIECE_INIT);
+  for (size_t i = 0; i < names.size(); ++i) {
+    pieces[i].pointer = first.data() + i * first.size();
+    pieces[i].bytes = first.size();
+    pieces[i].name = names[i].c_str();
+  }
+  runner.things[line.text("as")] = symm::ipc_export_bundle(pieces, options);
+}
+
+void import_bundle(Runner& runner, const Line& line) {
+  symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
+  options.flags = SYMM_IPC_READ_ONLY;
+  runner.things[line.text("as")] =
+      symm::Import(runner.the<symm::Token>(line.text("token")), options);
+}
+
+void expect_bundle(Runner& runner, const Line& line) {
+  const auto& bundle = runner.the<symm::Import>(line.text("import"));
+  require_fields(line, {{"pieces", bundle.bundle_size()}, {"bytes", bundle.info().bytes}});
+  if (!line.has("name")) return;
+  const std::string name = line.text("name");
+  const auto count = line.integer("count");
+  if (count == 0) {
+    size_t index = 0;
+    return require(
+        symm_ipc_bundle_find(bundle.get(), name.c_str(), &index), SYMM_ERR_NOT_FOUND, "the status");
+  }
+
+  const auto* const seen = static_cast<const int32_t*>(bundle.bundle_piece(name).pointer);
+  const int64_t from = line.integer("from");
+  for (int64_t i = 0; i < count; ++i) {
+    require(seen[i], line.formula(from, i), "element " + std::to_string(i));
+  }
+}
+
+void publish(Runner& runner, const Line& line) {
+  symm_ipc_publish_options_t options = SYMM_IPC_PUBLISH_OPTIONS_INIT;
+  options.keep = line.size("keep", 0);
+  symm::ipc_publish(line.text("name"), line.size("version"),
+      runner.the<symm::Token>(line.text("token")), options);
+}
+
+void lookup(Runner& runner, const Line& line) {
+  symm_ipc_lookup_options_t options = SYMM_IPC_LOOKUP_OPTIONS_INIT;
+  options.timeout_ms = timeout(line);
+  const symm::PublishedVersion found =
+      symm::ipc_lookup(line.text("name"), line.constant("compare"), line.size("version"), options);
+  require(found.version, line.integer("expected"), "the version");
+  runner.things[line.text("as")] = found.token;
+}
+
+void withdraw_version(Runner&, const Line& line) {
+  symm::ipc_withdraw_version(line.text("name"), line.size("version"), timeout(line));
+}
+
 void withdraw(Runner& runner, const Line& line) {
   symm::ipc_withdraw(runner.bytes(line, "at"), timeout(line));
 }
@@ -199,6 +263,7 @@ const Verbs& verbs_of_memories() {
   static const Verbs verbs = {
       {"alloc", alloc},
       {"expect_buffer", expect_buffer},
+      {"expect_bundle", expect_bundle},
       {"expect_heap", expect_heap},
       {"expect_holders", expect_holders},
       {"expect_import", expect_import},
@@ -206,15 +271,20 @@ const Verbs& verbs_of_memories() {
       {"expect_node", expect_node},
       {"expect_piece", expect_piece},
       {"export", export_token},
+      {"export_bundle", export_bundle},
       {"find", find},
       {"give", give},
       {"heap", make_heap},
       {"import", import_token},
+      {"import_bundle", import_bundle},
+      {"lookup", lookup},
+      {"publish", publish},
       {"record_use", record_use},
       {"release", release},
       {"rendezvous", rendezvous},
       {"take", take},
       {"withdraw", withdraw},
+      {"withdraw_version", withdraw_version},
   };
 
   return verbs;

@@ -17,10 +17,14 @@ fi
 # The table says so where a token shall not be held.
 export SYMM_IPC_HOLD_MS=60000
 
+# What is published under a name is found by all who look there.
+SYMM_IPC_DIRECTORY=$(mktemp -d)
+export SYMM_IPC_DIRECTORY
+
 # languages.sh, whose last word is no table, makes its own.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 table=$(mktemp)
-trap 'rm -f "$table" "${four:-}"' EXIT
+trap 'rm -rf "$table" "${four:-}" "$SYMM_IPC_DIRECTORY"' EXIT
 if [[ -n $LAYOUT && -f ${!#} ]]; then
   sed -E -f "$here/on_machines.sed" "${!#}" >"$table"
   set -- "${@:1:$#-1}" "$table"

@@ -465,6 +465,52 @@ run_export(r) = export_token(piece(r); hold=seconds(r, "hold_ms"))
 run_import(r) = import_token(thing(r, "token"))
 run_withdraw(r) = ipc_withdraw(piece(r); timeout=seconds(r))
 
+# ---- bundles and versions
+
+function run_export_bundle(r)
+    first = address(r, "at")
+    bytes = number(r, "bytes")
+    names = split(word(r, "names"), ':')
+    pieces = [
+        name => unsafe_wrap(Array, Ptr{UInt8}(first + (i - 1) * bytes), bytes) for
+        (i, name) in enumerate(names)
+    ]
+    return export_bundle(pieces; hold=seconds(r, "hold_ms"))
+end
+
+run_import_bundle(r) = import_bundle(thing(r, "token"))
+
+function run_expect_bundle(r)
+    bundle = thing(r, "import")
+    same("pieces", length(bundle), number(r, "pieces", length(bundle)))
+    bytes = LibSymm.info(bundle).bytes
+    same("bytes", bytes, number(r, "bytes", bytes))
+    has(r, "name") || return nothing
+    name = word(r, "name")
+    count = number(r, "count")
+    count == 0 && return same("haskey", haskey(bundle, name), false)
+    seen = reinterpret(Int32, bundle[name])
+    f = formula(r)
+    from = number(r, "from")
+    return same("elements", seen[1:count], [f(from, i) for i in 0:(count - 1)])
+end
+
+function run_publish(r)
+    token = thing(r, "token")
+    return ipc_publish(word(r, "name"), number(r, "version"), token; keep=number(r, "keep", 0))
+end
+
+function run_lookup(r)
+    how = compare(r)
+    found = ipc_lookup(word(r, "name"), how, number(r, "version"); timeout=seconds(r))
+    expect_count(r, found.version)
+    return found.token
+end
+
+function run_withdraw_version(r)
+    return ipc_withdraw_version(word(r, "name"), number(r, "version"); timeout=seconds(r))
+end
+
 function run_expect_import(r)
     names = ("bytes", "offset", "host_memory")
     return same_fields(r, LibSymm.info(thing(r, "import")), names)
