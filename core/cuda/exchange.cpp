@@ -46,9 +46,9 @@ class ListImage {
   std::vector<std::byte> bytes_;
 };
 
-constexpr size_t kWarps = kCopyThreads / kWarp;
+constexpr size_t kExchangeWarps = kCopyThreads / kWarp;
 // Blocks that a multiprocessor has room for at a time.
-constexpr uint32_t kBlocksEach = 2;
+constexpr uint32_t kExchangeBlocks = 2;
 }  // namespace
 
 Exchange::Exchange(
@@ -104,9 +104,9 @@ void Exchange::add_pieces(Lists& lists, const NeighborPieces& part, size_t index
 
 void Exchange::place(Lists& lists) {
   // Blocks that wait for a neighbour leave room for kernels of ranks on the same device.
-  const auto room = static_cast<uint64_t>(group_.device->multiprocessors()) * kBlocksEach;
+  const auto room = static_cast<uint64_t>(group_.device->multiprocessors()) * kExchangeBlocks;
   const auto most = std::min(room, static_cast<uint64_t>(std::max(group_.facts.max_blocks, 1)));
-  const uint64_t wanted = parts_of(units_of(lists.pieces, lists.counts), kWarps);
+  const uint64_t wanted = parts_of(units_of(lists.pieces, lists.counts), kExchangeWarps);
   const ExchangePlan plan = divide(
       lists.pieces, lists.counts, static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 1, most)));
   for (const ExchangeSegment& segment : plan.segments) {
