@@ -117,6 +117,23 @@ symm_status_t symm_buffer_record_use(
   });
 }
 
+symm_status_t symm_buffer_suspend(
+    symm_buffer_t* buffer, uint64_t flags, const symm_call_options_t* options, void* stream) {
+  return guard(options, [&] {
+    check_options(options);
+    require_known_bits(flags, SYMM_SUSPEND_KEEP, "flags");
+    buffer_of(buffer)->suspend((flags & SYMM_SUSPEND_KEEP) != 0, stream);
+  });
+}
+
+symm_status_t symm_buffer_resume(
+    symm_buffer_t* buffer, const symm_call_options_t* options, void* stream) {
+  return guard(options, [&] {
+    check_options(options);
+    buffer_of(buffer)->resume(stream);
+  });
+}
+
 symm_status_t symm_buffer_retain(symm_buffer_t* buffer) {
   return guard([&] { retain<Buffer>(buffer, "buffer"); });
 }
@@ -135,7 +152,8 @@ symm_status_t symm_buffer_info(symm_buffer_t* buffer, symm_buffer_info_t* out) {
     filled.bytes = self.bytes();
     filled.mapped_bytes = self.block()->mapped();
     filled.flags = (self.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) |
-                   (self.adopted() ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
+                   (self.adopted() ? uint64_t{SYMM_BUFFER_ADOPTED} : 0) |
+                   (self.is_suspended() ? uint64_t{SYMM_BUFFER_SUSPENDED} : 0);
     filled.numa_node = self.numa_node();
     filled.memories = static_cast<int32_t>(self.memories().size());
     filled.pointer = self.data();

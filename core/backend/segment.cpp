@@ -84,6 +84,26 @@ FilePiece piece_of(const struct stat& status, const Pages& pages, size_t offset,
       checked_round_up(offset - start + bytes, pages.bytes), bytes};
 }
 
+// Maps a piece of a file where address space is reserved for it.
+void map_at(std::byte* at, int fd, const FilePiece& piece) {
+  const size_t bytes = piece.mapped;
+  const bool is_read_only = piece.access == Access::read_only;
+  const int protection = is_read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(piece.start)) ==
+      MAP_FAILED) {
+    throw system_error(errno, "mmap", format("mapping %zu bytes of shared memory", bytes));
+  }
+
+  // These are hints, and the kernel may not know them: use huge pages; fill the page tables now
+  // rather than in the first collective; keep the contents out of core dumps, whose writing delays
+  // the end of a crashed process.
+  if (bytes >= kHugePage) madvise(at, bytes, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+  madvise(at, bytes, is_read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
+#endif
+  madvise(at, bytes, MADV_DONTDUMP);
+}
+
 // Large segments start at a huge page boundary, so that the kernel can use huge pages
 // where it is set up to.
 std::byte* map_shared(int fd, const FilePiece& piece, size_t page, size_t alignment) {
@@ -111,24 +131,12 @@ std::byte* map_shared(int fd, const FilePiece& piece, size_t page, size_t alignm
     if (tail != 0) munmap(aligned + bytes, tail);
   }
 
-  const bool is_read_only = piece.access == Access::read_only;
-  const int protection = is_read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-  if (mmap(aligned, bytes, protection, MAP_SHARED | MAP_FIXED, fd,
-          static_cast<off_t>(piece.start)) == MAP_FAILED) {
-    const int error = errno;
+  try {
+    map_at(aligned, fd, piece);
+  } catch (...) {
     munmap(aligned, bytes);
-    throw system_error(error, "mmap", format("mapping %zu bytes of shared memory", bytes));
+    throw;
   }
-
-  // These are hints, and the kernel may not know them: use huge pages; fill the page tables now
-  // rather than in the first collective; keep the contents out of core dumps, whose writing delays
-  // the end of a crashed process.
-  if (bytes >= kHugePage) madvise(aligned, bytes, MADV_HUGEPAGE);
-#ifdef MADV_POPULATE_WRITE
-  madvise(aligned, bytes, is_read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
-#endif
-  madvise(aligned, bytes, MADV_DONTDUMP);
-
   return aligned;
 }
 
@@ -206,14 +214,11 @@ std::shared_ptr<Segment> find_or_map(int fd, const FilePiece& piece, const Pages
   lock.unlock();
   return segment ? segment : known_as(map_anew(fd, piece, pages), piece);
 }
-}  // namespace
 
-std::shared_ptr<Segment> Segment::create(
-    size_t bytes, const char* name, const Placement& placement) {
-  const bool is_huge = placement.page_bytes > page_size();
-  const Pages pages{is_huge ? placement.page_bytes : page_size(),
-      checked_round_up(bytes, is_huge ? placement.page_bytes : page_size())};
+// A file of zeros for so many bytes of pages, with all of its memory, and sealed.
+Fd make_file(const Pages& pages, const char* name, const Placement& placement) {
   const size_t mapped = pages.all_bytes;
+  const bool is_huge = pages.bytes > page_size();
   if (!is_huge) require_available(mapped);  // huge pages come from a pool of their own
   Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_memfd(name);
   if (!fd) throw system_error(errno, "memfd_create", name);
@@ -238,11 +243,50 @@ std::shared_ptr<Segment> Segment::create(
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
   }
+  return fd;
+}
+}  // namespace
 
+std::shared_ptr<Segment> Segment::create(
+    size_t bytes, const char* name, const Placement& placement) {
+  const size_t page = std::max(placement.page_bytes, page_size());
+  const Pages pages{page, checked_round_up(bytes, page)};
+  Fd fd = make_file(pages, name, placement);
   const FilePiece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
   auto segment = known_as(map_anew(fd.get(), piece, pages, placement.alignment), piece);
+  segment->placement_ = placement;
   segment->keep(std::move(fd));
   return segment;
+}
+
+// The address stays this process's: nothing else can be mapped there.
+void Segment::suspend(bool keep, void* stream) {
+  record_use(stream);  // refuses a stream
+  if (mmap(start_, piece_.mapped, PROT_NONE,
+          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    throw system_error(errno, "mmap", format("keeping the address of %zu bytes", piece_.mapped));
+  }
+  if (keep) return;
+  {
+    Registry& known = Segments::current();
+    const std::lock_guard lock(known.mutex);
+    known.segments.erase(piece_);
+  }
+  will_not_be_shared();
+}
+
+void Segment::resume(void* stream) {
+  record_use(stream);
+  if (fd() >= 0) return map_at(start_, fd(), piece_);
+
+  Fd file = make_file(pages_, "symm-block", placement_);
+  const FilePiece piece = piece_of(status_of(file.get()), pages_, 0, piece_.bytes);
+  map_at(start_, file.get(), piece);
+  piece_ = piece;
+  keep(std::move(file));
+  Registry& known = Segments::current();
+  const std::lock_guard lock(known.mutex);
+  known.segments[piece_] = weak_from_this();
 }
 
 std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {

@@ -11,10 +11,13 @@
 #include <memory>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/suspendable.hpp"
 #include "core/base/fd.hpp"
 
 namespace symm::host {
-class Segment final : public Block {
+class Segment final : public Block,
+                      public Suspendable,
+                      public std::enable_shared_from_this<Segment> {
  public:
   // Makes a segment of zeros. Its pages are allocated now, so that full memory is an
   // error here and not a SIGBUS later: on this thread's NUMA node, or on the node that
@@ -66,6 +69,10 @@ class Segment final : public Block {
     const Fd closed(fd_.exchange(-1), {piece_.device, piece_.inode, false, 0});
   }
   int fd() const noexcept { return fd_.load(); }  // -1 if it was closed
+  // For a segment that was created here, and that nothing else refers to.
+  void suspend(bool keep, void* stream) override;
+  void resume(void* stream) override;
+
  private:
   void keep(Fd fd) noexcept;  // unless the segment has one
 
@@ -73,5 +80,6 @@ class Segment final : public Block {
   FilePiece piece_;
   Pages pages_;
   std::byte* start_;
+  Placement placement_;  // of one that was created here
 };
 }  // namespace symm::host

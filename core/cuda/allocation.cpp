@@ -151,6 +151,16 @@ void Allocation::map_parts(bool is_imported) {
   }
 }
 
+// Memory without an address.
+void Allocation::make() {
+  const Driver& driver = device_->driver();
+  driver.require(driver.cuMemCreate(&handle_, mapped_, &properties_, 0), "cuMemCreate", [&] {
+    const int place = on_host_ ? properties_.location.id : device_->ordinal();
+    return format("%zu bytes on %s %d", mapped_, on_host_ ? "NUMA node" : "device", place);
+  });
+  has_handle_ = true;
+}
+
 std::shared_ptr<Allocation> Allocation::create(
     const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement) {
   const Driver& driver = device->driver();
@@ -192,9 +202,8 @@ std::shared_ptr<Allocation> Allocation::create(
   }
   made->mapped_ = (bytes + unit - 1) / unit * unit;
 
-  driver.require(driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0), "cuMemCreate",
-      [&] { return format("%zu bytes on %s", made->mapped_, place.c_str()); });
-  made->has_handle_ = true;
+  made->properties_ = prop;
+  made->make();
   made->map(placement.alignment > made->page_bytes_ ? placement.alignment : 0);
 
   driver.require(driver.cuMemsetD32Async(made->address_, 0, made->mapped_ / 4, device->stream()),
@@ -419,7 +428,7 @@ Allocation::~Allocation() {
   device_->defer(
       [&driver = device_->driver(), address = address_, mapped = mapped_,
           is_reserved = is_reserved_, bytes = part_bytes(), parts = mapped_parts_, handle = handle_,
-          has_handle = has_handle_, more = std::move(more_handles_)] {
+          has_handle = has_handle_, more = std::move(more_handles_), kept = kept_] {
         for (size_t part = 0; part < parts; ++part) {
           driver.cuMemUnmap(address + part * bytes, bytes);
         }
@@ -428,8 +437,65 @@ Allocation::~Allocation() {
         for (const CUmemGenericAllocationHandle one : more) {
           driver.cuMemRelease(one);
         }
+        if (kept != nullptr) driver.cuMemFreeHost(kept);
       },
       all_uses_recorded());
+}
+
+// Takes the memory away from the addresses. Failures are not reported, as in the destructor.
+void Allocation::let_go() noexcept {
+  const Driver& driver = device_->driver();
+  if (mapped_parts_ != 0) driver.cuMemUnmap(address_, mapped_);
+  mapped_parts_ = 0;
+  fd_.reset();
+  if (has_handle_) driver.cuMemRelease(handle_);
+  has_handle_ = false;
+}
+
+void Allocation::suspend(bool keep, void* stream) {
+  const Driver& driver = device_->driver();
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  auto* const order = static_cast<CUstream>(stream);
+  void* copy = nullptr;
+  if (keep) {
+    driver.require(driver.cuMemHostAlloc(&copy, bytes_, 0), "cuMemHostAlloc",
+        [&] { return format("%zu bytes for the contents of a buffer", bytes_); });
+  }
+
+  try {
+    if (keep) {
+      driver.require(
+          driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(copy), address(), bytes_, order),
+          "cuMemcpyAsync");
+    }
+    driver.require(driver.cuStreamSynchronize(order), "cuStreamSynchronize");
+  } catch (...) {
+    if (keep) driver.cuMemFreeHost(copy);
+    throw;
+  }
+  kept_ = copy;
+  let_go();
+}
+
+void Allocation::resume(void* stream) {
+  const Driver& driver = device_->driver();
+  Device::reclaim();
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  auto* const order = static_cast<CUstream>(stream);
+  try {
+    make();
+    map_parts(false);
+    driver.require(kept_ != nullptr ? driver.cuMemcpyAsync(address(),
+                                          reinterpret_cast<CUdeviceptr>(kept_), bytes_, order)
+                                    : driver.cuMemsetD32Async(address_, 0, mapped_ / 4, order),
+        kept_ != nullptr ? "cuMemcpyAsync" : "cuMemsetD32Async");
+    driver.require(driver.cuStreamSynchronize(order), "cuStreamSynchronize");
+  } catch (...) {
+    let_go();
+    throw;
+  }
+
+  if (kept_ != nullptr) driver.cuMemFreeHost(std::exchange(kept_, nullptr));
 }
 
 std::shared_ptr<Block> DeviceMemory::allocate(size_t bytes, const Placement& placement) {

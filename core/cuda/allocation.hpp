@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/suspendable.hpp"
 #include "core/base/fd.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/external_allocation.hpp"
 
 namespace symm::cuda {
-class Allocation final : public Block {
+class Allocation final : public Block, public Suspendable {
  public:
   // Zeroed when the call returns. Memory on a NUMA node of the host (Placement::kNearest: the
   // device's) is for the device and the host. Throws Error(unavailable) with the reason if there
@@ -53,6 +54,9 @@ class Allocation final : public Block {
   bool still_at_owner() const noexcept override;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
   bool record_use(void* stream) override { return device_->record_use(stream); }
+  // For memory that create() has made. The addresses stay reserved.
+  void suspend(bool keep, void* stream) override;
+  void resume(void* stream) override;
 
   // Why memory of this device has no fabric handles; "" if it has. The first call tries it.
   static std::string fabric_reason(const Device& device);
@@ -68,6 +72,8 @@ class Allocation final : public Block {
       : device_(std::move(device)), bytes_(bytes) {}
   void map(size_t alignment = 0, bool is_imported = false);
   void map_parts(bool is_imported);
+  void make();
+  void let_go() noexcept;
   Fd exported(CUmemGenericAllocationHandle handle) const;
   void import_by_descriptor(CUmemGenericAllocationHandle* handle, const Fd& fd) const;
   size_t part_bytes() const noexcept { return mapped_ / parts(); }
@@ -89,6 +95,8 @@ class Allocation final : public Block {
   CUdeviceptr address_ = 0;
   bool is_reserved_ = false;
   size_t mapped_parts_ = 0;
+  CUmemAllocationProp properties_{};  // of memory that was created here
+  void* kept_ = nullptr;              // the contents while it is suspended, pinned
   mutable Fd fd_;
 };
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/suspendable.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/page.hpp"
@@ -48,19 +49,20 @@ bool collect_tokens() {
          after.dropped_mappings != before.dropped_mappings;
 }
 
-// Allocates a block. If memory is short, the library gives back what it can, and then
-// calls the callbacks of the program in turn. After each one that has given memory back
-// the allocation is tried again.
-std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Placement& placement) {
+// Allocates memory. If it is short, the library gives back what it can, and then calls the
+// callbacks of the program in turn. After each one that has given memory back the allocation is
+// tried again.
+template <class Allocate>
+auto allocate_under_pressure(BackendKind kind, int device, size_t bytes, const Allocate& allocate) {
   std::optional<memory_pressure::Round> callbacks;
   for (;;) {
     try {
-      return backend.memory().allocate(bytes, placement);
+      return allocate();
     } catch (const Error& error) {
       if (error.status() != Status::out_of_memory) throw;
 
       const bool is_first = !callbacks;
-      if (is_first) callbacks.emplace(backend.kind(), backend.device(), bytes);
+      if (is_first) callbacks.emplace(kind, device, bytes);
       if (is_first && collect_tokens()) continue;
       if (!callbacks->relieve()) throw;
       collect_tokens();
@@ -153,8 +155,10 @@ std::shared_ptr<Buffer> Buffer::allocate(
 
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
-  auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes,
-      backend.kind(), backend.device(), std::move(name));
+  auto block = allocate_under_pressure(backend.kind(), backend.device(), bytes,
+      [&] { return backend.memory().allocate(bytes, placement); });
+  auto buffer = std::make_shared<Buffer>(
+      std::move(block), bytes, backend.kind(), backend.device(), std::move(name));
   buffer->group_ = group.weak_from_this();
   buffer->numa_node_ = placement.node;
   buffer->on_host_ = of_host;
@@ -208,6 +212,49 @@ void Buffer::become(const std::shared_ptr<Memory>& memory) {
   std::erase_if(pasts_, [](const auto& past) { return past->over(); });
   const auto& past = memory->group().past();
   if (std::find(pasts_.begin(), pasts_.end(), past) == pasts_.end()) pasts_.push_back(past);
+}
+
+void Buffer::require_memory() const {
+  if (!is_suspended()) return;
+  throw Error(Status::invalid_argument, "buffer: is suspended, and has no memory");
+}
+
+void Buffer::suspend(bool keep, void* stream) {
+  const std::lock_guard lock(suspending_);
+  require_memory();
+  if (adopted_) {
+    throw Error(Status::unsupported, "buffer: was adopted, and its memory is not symm's");
+  }
+  if (const size_t groups = memories().size(); groups != 0) {
+    throw Error(Status::invalid_argument,
+        format("buffer: has met on %zu groups, whose ranks have it mapped: only a buffer that is "
+               "symmetric memory of no group can be suspended",
+            groups));
+  }
+
+  ipc::buffer_suspended(*block_, kind_, device_, stream);
+  try {
+    if (block_.use_count() > 1) {
+      throw Error(Status::invalid_argument,
+          "buffer: this process has imported a piece of it, or is using it in another call");
+    }
+    dynamic_cast<Suspendable&>(*block_).suspend(keep, stream);
+  } catch (...) {
+    ipc::buffer_made(block_, bytes_, kind_, device_);
+    throw;
+  }
+  is_suspended_ = true;
+}
+
+void Buffer::resume(void* stream) {
+  const std::lock_guard lock(suspending_);
+  if (!is_suspended()) throw Error(Status::invalid_argument, "buffer: is not suspended");
+  allocate_under_pressure(kind_, device_, bytes_, [&] {
+    dynamic_cast<Suspendable&>(*block_).resume(stream);
+    return true;
+  });
+  is_suspended_ = false;
+  ipc::buffer_made(block_, bytes_, kind_, device_);
 }
 
 void Buffer::require_no_stragglers(uint64_t patience_ms) const {
@@ -270,6 +317,7 @@ std::shared_ptr<Memory> Buffer::memory_on(Group& group) const {
 
 Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  require_memory();
   if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1 byte");
   if (offset > bytes_ || bytes > bytes_ - offset) {
     throw Error(Status::invalid_argument,

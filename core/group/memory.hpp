@@ -2,6 +2,7 @@
 // buffers in a rendezvous: every rank's block, mapped here.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -57,6 +58,12 @@ class Buffer {
   const std::string& name() const noexcept { return name_; }
   // The group for which the memory was made; null if the group is gone.
   std::shared_ptr<Group> group() const noexcept { return group_.lock(); }
+  // Give the memory back and keep the address, until resume(): core/backend/suspendable.hpp.
+  void suspend(bool keep, void* stream);
+  void resume(void* stream);
+  bool is_suspended() const noexcept { return is_suspended_.load(std::memory_order_relaxed); }
+  // Throws Error(invalid_argument) if the buffer is suspended.
+  void require_memory() const;
   int numa_node() const noexcept { return numa_node_; }
   bool on_host() const noexcept { return on_host_; }
   bool adopted() const noexcept { return adopted_; }
@@ -83,6 +90,8 @@ class Buffer {
   int numa_node_ = Placement::kNearest;
   bool on_host_ = false;
   bool adopted_ = false;
+  std::mutex suspending_;
+  std::atomic<bool> is_suspended_{false};
   mutable std::mutex memories_mutex_;
   std::vector<std::weak_ptr<Memory>> memories_;
   std::vector<std::shared_ptr<Stragglers>> pasts_;  // those of the groups that it was met on

@@ -208,6 +208,7 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
   // The function is small enough for a std::function to hold it without an allocation: if
   // memory ran out here, only this rank would know of the failure.
   const auto make = [&buffer, patience] {
+    buffer->require_memory();
     buffer->require_no_stragglers(patience);
     return buffer;
   };

@@ -249,6 +249,15 @@ void Exporter::released(const std::byte* data) noexcept {
   }
 }
 
+void Exporter::end_all(const std::byte* data) {
+  DeferredWork after(mutex_);
+  Export* const exported = exports_ ? exports_->find(data) : nullptr;
+  if (exported == nullptr) return;
+  exports_->withdraw(*exported, 0, exported->bytes);
+  exports_->release(*exported);
+  tend(after);
+}
+
 // Replaces the blocks of a mapping by others of the same memory that can only be read.
 void Exporter::map_for_reading(Mapping& mapping, const Token& token, const Provider& provider) {
   const int device = mapping.as.device;

@@ -54,6 +54,8 @@ class Exporter {
   bool made(const Token& token);  // by this process
   // The buffer at `data` was released by its owner.
   void released(const std::byte* data) noexcept;
+  // As released(), but the owner wants it back: as after withdraw(), without waiting.
+  void end_all(const std::byte* data);
   // End the tokens of a piece and wait for its leases. Nothing if the block was never exported.
   void withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms);
   // The same of what a token of this process names. end() does not wait.

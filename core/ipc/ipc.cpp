@@ -291,6 +291,19 @@ void buffer_gone(Block& block) noexcept {
   }
 }
 
+void buffer_suspended(Block& block, BackendKind kind, int device, void* stream) {
+  ipc_provider(kind).check_stream(stream, device);
+  Buffers& buffers = AllBuffers::current();
+  {
+    const std::lock_guard lock(buffers.mutex);
+    buffers.by_address.erase(number(block.data()));
+  }
+  if (Service* service = Services::existing()) {
+    service->exporter.end_all(block.start());
+    service->publications.drop_ended();
+  }
+}
+
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
   const bool is_hold_asked_for = options.hold_ms != 0;

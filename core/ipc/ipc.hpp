@@ -20,6 +20,9 @@ namespace symm::ipc {
 // A buffer of this process; its pointers can be exported until it is gone.
 void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device);
 void buffer_gone(Block& block) noexcept;
+// It is there, and nobody can export it any more: its tokens have ended as by withdraw(), which
+// nobody waits for. buffer_made() makes it known again. Throws what check_stream() does.
+void buffer_suspended(Block& block, BackendKind kind, int device, void* stream);
 
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream);

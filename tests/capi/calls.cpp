@@ -90,6 +90,8 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_buffer_bytes, w.buffer, w.out<size_t>()),
       SYMM_CALL(symm_buffer_retain, w.buffer),
       SYMM_CALL(symm_buffer_record_use, w.buffer, nullptr, nullptr),
+      SYMM_CALL(symm_buffer_suspend, w.unmet_buffer(), SYMM_SUSPEND_KEEP, nullptr, nullptr),
+      SYMM_CALL(symm_buffer_resume, w.suspended_buffer(), nullptr, nullptr),
       SYMM_CALL(symm_buffer_info, w.buffer, w.out_struct<symm_buffer_info_t>()),
       SYMM_CALL(symm_buffer_group, w.buffer, w.out<symm_group_t*>()),
       SYMM_CALL(symm_buffer_find, w.block, nullptr, w.out<symm_buffer_t*>(), w.out<size_t>()),

@@ -45,6 +45,9 @@ class World {
     std::memcpy(places_.back().before.data(), &size, sizeof size);
     return static_cast<T*>(place);
   }
+  // A buffer that has not met, and one that is suspended; both are released with this object.
+  symm_buffer_t* unmet_buffer();
+  symm_buffer_t* suspended_buffer();
   // A name under which nothing is published yet.
   const char* fresh_name();
   void* out_token() { return poisoned(kToken); }
@@ -109,6 +112,7 @@ class World {
   std::deque<std::shared_ptr<void>> kept_;
   std::vector<const void*> made_;
   std::deque<std::string> names_;
+  std::vector<symm_buffer_t*> buffers_;
 };
 
 // A function and right arguments for it, of which argument number `changed` is replaced.

@@ -63,12 +63,25 @@ World::World(const char* bootstrap, int rank, int size)
   }
 }
 
+symm_buffer_t* World::unmet_buffer() {
+  symm_buffer_t* made = nullptr;
+  EXPECT_EQ(symm_alloc(group, kBytes, nullptr, &made), SYMM_OK) << symm_last_error();
+  return buffers_.emplace_back(made);
+}
+
+symm_buffer_t* World::suspended_buffer() {
+  symm_buffer_t* const made = unmet_buffer();
+  EXPECT_EQ(symm_buffer_suspend(made, 0, nullptr, nullptr), SYMM_OK) << symm_last_error();
+  return made;
+}
+
 const char* World::fresh_name() {
   static std::atomic<uint64_t> serial{0};
   return names_.emplace_back("world " + std::to_string(++serial)).c_str();
 }
 
 World::~World() {
+  std::for_each(buffers_.begin(), buffers_.end(), symm_buffer_release);
   const OneOfEach all = handles();
   for (size_t kind = all.size(); kind-- > 0;) {
     release(kind, all[kind]);

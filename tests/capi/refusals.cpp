@@ -240,6 +240,10 @@ const std::vector<Refusal>& refusals() {
           "symm_buffer_export_dmabuf", "symm_ipc_withdraw", "symm_ipc_holders"),
       SYMM_REFUSE_OF(bytes, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX, "symm_buffer_export_dmabuf",
           "symm_ipc_export"),
+      SYMM_REFUSE(symm_buffer_suspend, buffer, "that has met", INVALID_ARGUMENT, w.buffer),
+      SYMM_REFUSE(symm_buffer_suspend, buffer, "suspended", INVALID_ARGUMENT, w.suspended_buffer()),
+      SYMM_REFUSE(symm_buffer_suspend, flags, "unknown bit", UNSUPPORTED, 2),
+      SYMM_REFUSE(symm_buffer_resume, buffer, "not suspended", INVALID_ARGUMENT, w.buffer),
       SYMM_REFUSE(symm_memory_device_view, memory, "of the host back end", UNSUPPORTED, w.memory),
       SYMM_REFUSE(
           symm_memory_multicast_pointer, memory, "of the host back end", UNAVAILABLE, w.memory),

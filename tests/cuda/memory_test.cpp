@@ -1,6 +1,6 @@
 // Blocks that are not device memory of symm_alloc(), on the fake
 // driver: memory that is adopted from another library, and memory
-// on a NUMA node of the host. Also their export as DMA-BUF.
+// on a NUMA node of the host. Also their export as DMA-BUF, and memory that is suspended.
 #include "core/group/memory.hpp"
 
 #include <fcntl.h>
@@ -25,6 +25,7 @@
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"
+#include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory_pressure.hpp"
@@ -52,6 +53,7 @@ Placement on_node(int node) { return {true, node}; }
 using CudaAdopt = OnFakeDriver;
 using CudaHostMemory = OnFakeDriver;
 using CudaDmabuf = OnFakeDriver;
+using CudaSuspend = OnFakeDriver;
 
 // What a driver or a device lacks, and the reason that every refusal gives then.
 struct Lacking {
@@ -747,6 +749,90 @@ TEST_F(CudaShortMemory, ACallbackGivesBackAndTheAllocationSucceeds) {
   memory_pressure::remove(id);
   expect_none(*group);
   EXPECT_EQ(cache.asked, 2);
+}
+// ---- suspended buffers
+
+constexpr size_t kAsleep = size_t{4} << 20;
+
+bool all_are(const Buffer& buffer, std::byte value) {
+  return std::all_of(buffer.data(), buffer.data() + buffer.bytes(),
+      [value](std::byte byte) { return byte == value; });
+}
+
+TEST_F(CudaSuspend, MemoryGoesAndComesBackAtItsAddress) {
+  const auto group = group_of(0, 1, unique());
+  const auto buffer = Buffer::allocate(*group, kAsleep);
+  const std::byte* const at = buffer->data();
+  const size_t used = fake_cuda::bytes_in_use();
+  std::fill_n(buffer->data(), kAsleep, std::byte{7});
+
+  buffer->suspend(true, nullptr);
+  EXPECT_TRUE(buffer->is_suspended());
+  EXPECT_EQ(fake_cuda::bytes_in_use() + kAsleep, used);
+  EXPECT_EQ(failure_of([&] { buffer->suspend(true, nullptr); }).status, Status::invalid_argument);
+  EXPECT_EQ(failure_of([&] { buffer->export_dmabuf(0, 4096); }).status, Status::invalid_argument);
+
+  buffer->resume(nullptr);
+  EXPECT_EQ(buffer->data(), at);
+  EXPECT_EQ(fake_cuda::bytes_in_use(), used);
+  EXPECT_TRUE(all_are(*buffer, std::byte{7}));
+  EXPECT_EQ(failure_of([&] { buffer->resume(nullptr); }).status, Status::invalid_argument);
+
+  buffer->suspend(false, nullptr);
+  EXPECT_EQ(fake_cuda::bytes_in_use() + kAsleep, used);
+  buffer->resume(nullptr);
+  EXPECT_TRUE(all_are(*buffer, std::byte{0}));
+}
+
+TEST_F(CudaSuspend, OneThatIsDroppedLeavesNothing) {
+  const auto group = group_of(0, 1, unique());
+  const auto before = fake_cuda::live();
+  for (const bool keep : {false, true}) {
+    auto buffer = Buffer::allocate(*group, kAsleep);
+    buffer->suspend(keep, nullptr);
+    buffer.reset();
+    EXPECT_TRUE(eventually([&] {
+      cuda::Device::reclaim();
+      return fake_cuda::live() == before;
+    }));
+  }
+}
+
+// Makes each call of the driver in `step` fail, one at a time, until it succeeds.
+template <class Step, class Check>
+void each_call_fails(const Step& step, const Check& unchanged) {
+  constexpr int kUnknown = 999;
+  for (int n = 1;; ++n) {
+    ASSERT_LT(n, 100) << "it never succeeds";
+    fake_cuda::fail_call(n, kUnknown);
+    const Failure failure = failure_of(step);
+    fake_cuda::fail_call(0, 0);
+    if (failure.status == Status::ok) return;
+    SCOPED_TRACE(failure.message);
+    unchanged();
+  }
+}
+
+TEST_F(CudaSuspend, AnyDriverCallMayFail) {
+  const auto group = group_of(0, 1, unique());
+  const auto buffer = Buffer::allocate(*group, kAsleep);
+  std::fill_n(buffer->data(), kAsleep, std::byte{7});
+  const auto awake = fake_cuda::live();
+  each_call_fails([&] { buffer->suspend(true, nullptr); },
+      [&] {
+        EXPECT_FALSE(buffer->is_suspended());
+        EXPECT_EQ(fake_cuda::live(), awake);
+        EXPECT_TRUE(all_are(*buffer, std::byte{7}));
+      });
+
+  const auto asleep = fake_cuda::live();
+  each_call_fails([&] { buffer->resume(nullptr); },
+      [&] {
+        EXPECT_TRUE(buffer->is_suspended());
+        EXPECT_EQ(fake_cuda::live(), asleep);
+      });
+  EXPECT_TRUE(all_are(*buffer, std::byte{7}));
+  EXPECT_EQ(fake_cuda::live(), awake);
 }
 }  // namespace
 }  // namespace symm

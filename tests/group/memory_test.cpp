@@ -7,8 +7,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <string>
 
@@ -34,6 +36,75 @@ TEST(Memory, TablesAndPads) {
     }
 
     group.barrier();
+  });
+}
+
+uint64_t resident_shared_memory() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    uint64_t kilobytes = 0;
+    if (word == "RssShmem:" && file >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+// What the process may do at an address, as "rw-s".
+std::string permissions_at(const void* address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t start = 0;
+    uintptr_t end = 0;
+    char permissions[5] = "";
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &start, &end, permissions) != 3) continue;
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    if (at >= start && at < end) return permissions;
+  }
+  return "";
+}
+
+TEST(Memory, ASuspendedBufferHasAnAddressAndNoMemory) {
+  as_threads(1, [](int, const Group& group) {
+    constexpr size_t kBytes = size_t{64} << 20;
+    const Buffer buffer = group.allocate(kBytes);
+    const symm::Span<unsigned char> bytes = buffer.span<unsigned char>();
+    const auto all_are = [&](unsigned char value) {
+      return std::all_of(bytes.begin(), bytes.end(), [=](auto byte) { return byte == value; });
+    };
+    std::fill(bytes.begin(), bytes.end(), 7);
+    const Token token = make_token(bytes.data(), kBytes);
+    const uint64_t before = resident_shared_memory();
+
+    buffer.suspend();
+    EXPECT_LT(resident_shared_memory() + kBytes / 2, before);
+    EXPECT_EQ(permissions_at(bytes.data() + kBytes - 1), "---p");
+    EXPECT_EQ(buffer.span<unsigned char>().data(), bytes.data());
+    EXPECT_NE(buffer.info().flags & SYMM_BUFFER_SUSPENDED, 0U);
+    expect_failed(symm_buffer_suspend(buffer.get(), 0, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT,
+        {"buffer: is suspended"});
+    EXPECT_EQ(outcome_of([&] { make_token(bytes.data(), 4); }).status, SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(outcome_of([&] { group.rendezvous(buffer); }).message.find("is suspended"),
+        std::string::npos);
+    EXPECT_EQ(outcome_of([&] { symm::Import{token}; }).status, SYMM_ERR_INVALID_HANDLE);
+
+    buffer.resume();
+    EXPECT_TRUE(all_are(0));
+    EXPECT_EQ(buffer.info().flags & SYMM_BUFFER_SUSPENDED, 0U);
+    std::fill(bytes.begin(), bytes.end(), 9);
+    buffer.suspend(SYMM_SUSPEND_KEEP);
+    EXPECT_EQ(permissions_at(bytes.data()), "---p");
+    buffer.resume();
+    EXPECT_TRUE(all_are(9));
+
+    {
+      const symm::Import own(make_token(bytes.data(), kBytes));
+      expect_failed(symm_buffer_suspend(buffer.get(), 0, nullptr, nullptr),
+          SYMM_ERR_INVALID_ARGUMENT, {"buffer: this process has imported"});
+      EXPECT_TRUE(all_are(9));
+    }
+    const Memory memory = group.rendezvous(buffer);
+    expect_failed(symm_buffer_suspend(buffer.get(), 0, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT,
+        {"buffer: has met on 1 groups"});
+    EXPECT_EQ(memory.span<unsigned char>(0)[kBytes - 1], 9);
   });
 }
 

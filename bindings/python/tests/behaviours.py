@@ -5,6 +5,7 @@ README.md beside the table says how a line is read, and what each verb does.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import operator
@@ -21,6 +22,7 @@ import numpy as np
 from conftest import numpy_type
 
 import symm
+from symm import _raw as raw
 from symm.dtypes import DType, dtype_of
 
 if TYPE_CHECKING:
@@ -449,6 +451,26 @@ class Runner:
         self.thing("name").record_use(0)
 
     # ---- buffers, memories and heaps
+
+    def bytes_of(self, buffer: symm.Buffer) -> np.ndarray:
+        place = (ctypes.c_ubyte * buffer.nbytes).from_address(buffer.pointer)
+        return np.frombuffer(place, "u1")
+
+    def do_suspend(self) -> None:
+        self.thing("name").suspend(keep=self.integer("keep", 0) != 0)
+
+    def do_resume(self) -> None:
+        self.thing("name").resume()
+
+    def do_expect_suspended(self) -> None:
+        is_suspended = (self.thing("name").info().flags & raw.SYMM_BUFFER_SUSPENDED) != 0
+        assert is_suspended == (self.integer("suspended") != 0)
+
+    def do_write_buffer(self) -> None:
+        self.bytes_of(self.thing("name"))[:] = self.integer("value")
+
+    def do_expect_buffer_bytes(self) -> None:
+        assert (self.bytes_of(self.thing("name")) == self.integer("value")).all()
 
     def do_alloc(self) -> symm.Buffer:
         return self.group().alloc(self.integer("bytes"), alignment=self.integer("alignment", 0))

@@ -2061,6 +2061,8 @@ SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointe
 #define SYMM_BUFFER_HOST UINT64_C(1)
 /** Made by symm_buffer_adopt(). */
 #define SYMM_BUFFER_ADOPTED UINT64_C(2)
+/** It has an address and no memory: symm_buffer_suspend(). */
+#define SYMM_BUFFER_SUSPENDED UINT64_C(4)
 
 /** Facts about a buffer. Filled by symm_buffer_info(). */
 typedef struct {
@@ -2554,6 +2556,55 @@ SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream,
  */
 SYMM_API symm_status_t symm_buffer_record_use(symm_buffer_t *buffer,
                                               const symm_call_options_t *options, void *stream);
+
+/** Keep the contents in memory of the host: for symm_buffer_suspend(). */
+#define SYMM_SUSPEND_KEEP UINT64_C(1)
+
+/**
+ * Give the memory of a buffer back to the system, and keep its address: for an engine that
+ * sleeps. symm_buffer_resume() brings memory back to the same address, so pointers, and graphs
+ * that were captured with them, are right again.
+ * [local] [stream] Since 0.2.
+ *
+ * The call waits for what was issued on `stream`, and for no other process; nothing else may be
+ * using the memory. Until it is resumed, an access faults, and the buffer can neither meet, nor
+ * be exported. The tokens of the buffer end as by symm_ipc_withdraw(), without waiting: those
+ * who have imported it keep what they have, and the memory is free when they let go.
+ *
+ * Memory of the host that keeps its contents stays where it is. Other contents are kept in
+ * pinned memory of the host.
+ *
+ * @param buffer   made by symm_alloc(). It has met on no group that is still there, since other
+ *                 ranks have such a buffer mapped.
+ * @param flags    SYMM_SUSPEND_KEEP, or 0: the contents are lost.
+ * @param options  NULL means the defaults; the call has no deadline.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  it is suspended, or has met on a group; this process has
+ *                                    imported a piece of it; or the stream is being captured.
+ * @retval SYMM_ERR_UNSUPPORTED       the buffer was adopted.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     there is no memory of the host for the contents; nothing
+ *                                    has changed but that tokens have ended.
+ */
+SYMM_API symm_status_t symm_buffer_suspend(symm_buffer_t *buffer, uint64_t flags,
+                                           const symm_call_options_t *options, void *stream);
+
+/**
+ * Bring memory back to the address of a suspended buffer: with the contents that were kept, or
+ * zeroed.
+ * [local] [stream] Since 0.2.
+ *
+ * When memory is short, the call does what symm_alloc() does then. If it fails, the buffer
+ * stays suspended, and can be resumed later.
+ *
+ * @param buffer   suspended by symm_buffer_suspend().
+ * @param options  NULL means the defaults; the call has no deadline.
+ * @param stream   orders the call; NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  it is not suspended, or the stream is being captured.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     there is not as much memory.
+ * @retval SYMM_ERR_SYSTEM            a system call failed.
+ */
+SYMM_API symm_status_t symm_buffer_resume(symm_buffer_t *buffer,
+                                          const symm_call_options_t *options, void *stream);
 
 /**
  * Say that what was issued on `stream` so far uses the memory.
@@ -5304,7 +5355,7 @@ SYMM_API symm_status_t symm_ipc_export_bundle(const symm_ipc_piece_t *pieces, si
  */
 #define SYMM_IPC_READ_ONLY UINT64_C(2)
 /**
- * Of symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some of
+ * In symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some of
  * the bundle's, without withdrawing it. The import keeps it.
  */
 #define SYMM_IPC_RELEASED UINT64_C(4)

@@ -615,6 +615,20 @@ class Buffer : public Handle<symm_buffer_t> {
     const auto c = detail::in_c(options);
     check(symm_buffer_record_use(get(), &c, stream), "symm_buffer_record_use");
   }
+
+  // Give the memory back and keep its address; with SYMM_SUSPEND_KEEP the contents, too.
+  // symm_buffer_suspend(). [local] [stream]
+  void suspend(uint64_t flags = 0, void *stream = nullptr,
+               const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_buffer_suspend(get(), flags, &c, stream), "symm_buffer_suspend");
+  }
+
+  // Bring memory back to the address. symm_buffer_resume(). [local] [stream]
+  void resume(void *stream = nullptr, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_buffer_resume(get(), &c, stream), "symm_buffer_resume");
+  }
 };
 
 // Where an address lies: `offset` bytes from the start of `buffer`.

@@ -1,4 +1,5 @@
 // Verbs of buffers, memories, heaps and tokens.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -111,6 +112,32 @@ void record_use(Runner& runner, const Line& line) {
     buffer->record_use(nullptr);
   } else {
     runner.memory(name).record_use(nullptr);
+  }
+}
+
+void suspend(Runner& runner, const Line& line) {
+  const uint64_t flags = line.integer("keep", 0) != 0 ? SYMM_SUSPEND_KEEP : 0;
+  runner.the<symm::Buffer>(line.text("name")).suspend(flags);
+}
+
+void resume(Runner& runner, const Line& line) {
+  runner.the<symm::Buffer>(line.text("name")).resume();
+}
+
+void expect_suspended(Runner& runner, const Line& line) {
+  const uint64_t flags = runner.the<symm::Buffer>(line.text("name")).info().flags;
+  const int is_suspended = (flags & SYMM_BUFFER_SUSPENDED) != 0 ? 1 : 0;
+  require(is_suspended, line.integer("suspended"), "suspended");
+}
+
+void write_buffer(Runner& runner, const Line& line) {
+  const symm::Span<std::byte> bytes = runner.the<symm::Buffer>(line.text("name")).span();
+  std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(line.integer("value")));
+}
+
+void expect_buffer_bytes(Runner& runner, const Line& line) {
+  for (const std::byte byte : runner.the<symm::Buffer>(line.text("name")).span()) {
+    require(static_cast<int>(byte), line.integer("value"), "a byte");
   }
 }
 
@@ -263,6 +290,7 @@ const Verbs& verbs_of_memories() {
   static const Verbs verbs = {
       {"alloc", alloc},
       {"expect_buffer", expect_buffer},
+      {"expect_buffer_bytes", expect_buffer_bytes},
       {"expect_bundle", expect_bundle},
       {"expect_heap", expect_heap},
       {"expect_holders", expect_holders},
@@ -270,6 +298,7 @@ const Verbs& verbs_of_memories() {
       {"expect_memory", expect_memory},
       {"expect_node", expect_node},
       {"expect_piece", expect_piece},
+      {"expect_suspended", expect_suspended},
       {"export", export_token},
       {"export_bundle", export_bundle},
       {"find", find},
@@ -282,9 +311,12 @@ const Verbs& verbs_of_memories() {
       {"record_use", record_use},
       {"release", release},
       {"rendezvous", rendezvous},
+      {"resume", resume},
+      {"suspend", suspend},
       {"take", take},
       {"withdraw", withdraw},
       {"withdraw_version", withdraw_version},
+      {"write_buffer", write_buffer},
   };
 
   return verbs;

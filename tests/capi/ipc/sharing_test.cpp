@@ -41,6 +41,36 @@ TEST_F(Sharing, BothSidesSeeOneMemory) {
   });
 }
 
+// An owner that gives its memory back takes nothing from those who have imported it.
+TEST_F(Sharing, ASuspendedBufferEndsItsTokensAndNothingElse) {
+  constexpr size_t kBytes = 1 << 16;
+  exporter([&] {
+    const Owned owned(kBytes);
+    *owned.at<int>() = 41;
+    facts->token = make_token(owned.data, kBytes);
+    pass();
+    owned.buffer.suspend();
+    EXPECT_EQ(ipc_stats().limbo_blocks, 1U);
+    pass();
+    owned.buffer.resume();
+    EXPECT_EQ(*owned.at<int>(), 0);
+    *owned.at<int>() = 43;
+    facts->token = make_token(owned.data, kBytes);
+    pass();
+  });
+
+  importer([&] {
+    const Import old = import(facts->token);
+    pass();
+    EXPECT_EQ(*old.at<int>(), 41);
+    EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_INVALID_HANDLE);
+    pass();
+    const Import renewed = import(facts->token);
+    EXPECT_EQ(*renewed.at<int>(), 43);
+    EXPECT_EQ(*old.at<int>(), 41);
+  });
+}
+
 TEST_F(Sharing, ImportsOfOneBufferShareOneMapping) {
   exporter([&] {
     const Owned owned(1 << 20);

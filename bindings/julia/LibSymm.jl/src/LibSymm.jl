@@ -28,7 +28,7 @@ export barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, pee
 export minloc, maxloc
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export messages, Exchange, Neighbor, start_round!, finish_round!, neighbor_alltoallv!
-export synchronize_group, stream_done, stream_wait, record_use
+export synchronize_group, stream_done, stream_wait, record_use, suspend!, resume!
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, batch, on_log
 export scan!, exscan!, reduce_by!
 export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!

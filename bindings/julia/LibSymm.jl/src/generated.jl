@@ -37,6 +37,8 @@ is another layout.
 const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
 """All streams. Accepted where a parameter says so, cast to void * by way of uintptr_t."""
 const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
+"""Keep the contents in memory of the host: for symm_buffer_suspend()."""
+const SYMM_SUSPEND_KEEP = UInt64(0x1)
 """Longest token in bytes."""
 const SYMM_IPC_TOKEN_MAX_BYTES = Int32(512)
 """Longest name of a piece, or of a version, in bytes."""
@@ -368,6 +370,8 @@ const SYMM_ADOPT_FD = UInt64(0x1)
 const SYMM_BUFFER_HOST = UInt64(0x1)
 """Made by symm_buffer_adopt()."""
 const SYMM_BUFFER_ADOPTED = UInt64(0x2)
+"""It has an address and no memory: symm_buffer_suspend()."""
+const SYMM_BUFFER_SUSPENDED = UInt64(0x4)
 
 # Flags of symm_pieces_call_t.
 """A signal follows the last piece: channel, op and value count."""
@@ -401,7 +405,7 @@ stays writable for its owner, and for those that import it without this flag.
 """
 const SYMM_IPC_READ_ONLY = UInt64(0x2)
 """
-Of symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some of
+In symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some of
 the bundle's, without withdrawing it. The import keeps it.
 """
 const SYMM_IPC_RELEASED = UInt64(0x4)
@@ -1579,6 +1583,27 @@ group. [local] [blocking, options.timeout_ms]
 Say that what was issued on `stream` so far uses the buffer. [local] [stream] [capturable]
 """
 @call symm_buffer_record_use(
+    buffer::Ptr{symm_buffer_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Give the memory of a buffer back to the system, and keep its address: for an engine that
+sleeps.
+"""
+@waiting symm_buffer_suspend(
+    buffer::Ptr{symm_buffer_t},
+    flags::UInt64,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Bring memory back to the address of a suspended buffer: with the contents that were kept, or
+zeroed. [local] [stream]
+"""
+@waiting symm_buffer_resume(
     buffer::Ptr{symm_buffer_t},
     options::Ptr{symm_call_options_t},
     stream::Ptr{Cvoid},

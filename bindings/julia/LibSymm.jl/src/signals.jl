@@ -220,3 +220,28 @@ function record_use(buffer::Buffer; stream=C_NULL)
     on = stream_handle(stream)
     return attempt(call -> symm_buffer_record_use(buffer, within(call), on))
 end
+
+"""
+    suspend!(buffer; keep=false, stream=C_NULL)
+
+Give the memory of a buffer back to the system, and keep its address, for a program that sleeps.
+With `keep` its contents are kept in memory of the host. Until [`resume!`](@ref), an access faults.
+The tokens of the buffer end; those who have imported it keep what they have. Local, in stream
+order: what was issued on `stream` before is over when the memory goes.
+"""
+function suspend!(buffer::Buffer; keep::Bool=false, stream=C_NULL)
+    on = stream_handle(stream)
+    flags = keep ? SYMM_SUSPEND_KEEP : UInt64(0)
+    return attempt(call -> symm_buffer_suspend(buffer, flags, within(call), on))
+end
+
+"""
+    resume!(buffer; stream=C_NULL)
+
+Bring memory back to the address of a suspended buffer: with the contents that were kept, or zeroed.
+If there is not as much memory, the buffer stays suspended. Local, in stream order.
+"""
+function resume!(buffer::Buffer; stream=C_NULL)
+    on = stream_handle(stream)
+    return attempt(call -> symm_buffer_resume(buffer, within(call), on))
+end

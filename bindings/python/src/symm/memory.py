@@ -123,6 +123,35 @@ class Buffer(Owned):
         """
         raw.symm_buffer_record_use(self._handle, None, handle_of(stream))
 
+    def suspend(self, *, keep: bool = False, stream: Any = None) -> None:
+        """Give the memory back to the system, and keep its address. [local] [stream]
+
+        For an engine that sleeps: `resume()` brings memory back to the same address, so graphs
+        that were captured with it are right again. Until then an access faults. The tokens of
+        the buffer end; those who have imported it keep what they have.
+
+        Args:
+            keep: keep the contents, in memory of the host; else they are lost.
+            stream: what was issued on it before is over when the memory goes.
+
+        Raises:
+            InvalidArgumentError: the buffer is suspended, or has met on a group that is still
+                there, or this process has imported a piece of it.
+            UnsupportedError: the buffer was adopted.
+        """
+        flags = raw.SYMM_SUSPEND_KEEP if keep else 0
+        on = 0 if stream is None else handle_of(stream)
+        raw.symm_buffer_suspend(self._handle, flags, None, on)
+
+    def resume(self, stream: Any = None) -> None:
+        """Bring memory back to the address: as it was kept, or zeroed. [local] [stream]
+
+        Raises:
+            OutOfMemoryError: there is not as much memory; the buffer stays suspended.
+        """
+        on = 0 if stream is None else handle_of(stream)
+        raw.symm_buffer_resume(self._handle, None, on)
+
 
 def find_buffer(address: int) -> tuple[Buffer, int] | None:
     """Find the buffer of this process that contains `address`. [local]

@@ -472,8 +472,13 @@ constants! {
     pub const SYMM_BUFFER_HOST: u64 = 1;
     /// Made by symm_buffer_adopt(). A flag of symm_buffer_info_t.
     pub const SYMM_BUFFER_ADOPTED: u64 = 2;
+    /// It has an address and no memory: symm_buffer_suspend(). A flag of symm_buffer_info_t.
+    pub const SYMM_BUFFER_SUSPENDED: u64 = 4;
     /// All streams. Accepted where a parameter says so, cast to void \* by way of uintptr_t.
     pub const SYMM_ALL_STREAMS: u64 = 18446744073709551615;
+    /// Keep the contents in memory of the host: for symm_buffer_suspend(). A flag of
+    /// symm_buffer_info_t.
+    pub const SYMM_SUSPEND_KEEP: u64 = 1;
     /// A signal follows the last piece: channel, op and value count. A flag of
     /// symm_pieces_call_t.
     pub const SYMM_PIECES_SIGNAL: u64 = 1;
@@ -497,7 +502,7 @@ constants! {
     /// memory stays writable for its owner, and for those that import it without this flag. A
     /// flag of symm_ipc_import_options_t.
     pub const SYMM_IPC_READ_ONLY: u64 = 2;
-    /// Of symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some
+    /// In symm_ipc_info_t.flags alone: the exporter lives and has released the memory, or some
     /// of the bundle's, without withdrawing it. The import keeps it. A flag of
     /// symm_ipc_import_options_t.
     pub const SYMM_IPC_RELEASED: u64 = 4;
@@ -1592,6 +1597,23 @@ functions! {
     /// Say that what was issued on `stream` so far uses the buffer. \[local\] \[stream\]
     /// \[capturable\]
     pub fn symm_buffer_record_use(
+        buffer: *mut symm_buffer_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Give the memory of a buffer back to the system, and keep its address: for an engine that
+    /// sleeps.
+    pub fn symm_buffer_suspend(
+        buffer: *mut symm_buffer_t,
+        flags: u64,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Bring memory back to the address of a suspended buffer: with the contents that were
+    /// kept, or zeroed. \[local\] \[stream\]
+    pub fn symm_buffer_resume(
         buffer: *mut symm_buffer_t,
         options: *const symm_call_options_t,
         stream: *mut c_void,

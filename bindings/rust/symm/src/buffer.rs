@@ -276,6 +276,25 @@ impl<T: Element> Buffer<T> {
         )
     }
 
+    /// Gives the memory back to the system and keeps its address, for a program that sleeps. With
+    /// `keep` the contents are kept in memory of the host. What was issued on this handle's stream
+    /// before is over when the memory goes. The tokens of the buffer end; those who have imported
+    /// it keep what they have.
+    ///
+    /// # Errors
+    /// The buffer comes back with the error: `Unsupported` if it was adopted, `OutOfMemory` if
+    /// there is no memory of the host for the contents.
+    pub fn suspend(self, keep: bool) -> std::result::Result<Suspended<T>, (Self, Error)> {
+        let flags = if keep { sys::SYMM_SUSPEND_KEEP } else { 0 };
+        match on!(
+            self.symm_buffer_suspend(flags, options, self.stream.as_raw()),
+            options: no_wait()
+        ) {
+            Ok(()) => Ok(Suspended(self)),
+            Err(error) => Err((self, error)),
+        }
+    }
+
     /// This buffer as elements of another type. Bytes at the end that make no whole element are out
     /// of reach.
     #[must_use]
@@ -293,6 +312,36 @@ impl<T: Element> Buffer<T> {
     /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.
     pub fn as_raw(&self) -> *mut symm_buffer {
         self.handle.as_raw()
+    }
+}
+
+/// A buffer that has an address and no memory: [`Buffer::suspend`].
+pub struct Suspended<T: Element>(Buffer<T>);
+
+impl<T: Element> Suspended<T> {
+    /// Brings memory back to the same address: with the contents that were kept, or zeroed.
+    ///
+    /// # Errors
+    /// It stays suspended, and comes back with the error: `OutOfMemory`, `System`.
+    pub fn resume(self) -> std::result::Result<Buffer<T>, (Self, Error)> {
+        let buffer = &self.0;
+        match on!(
+            buffer.symm_buffer_resume(options, buffer.stream.as_raw()),
+            options: no_wait()
+        ) {
+            Ok(()) => Ok(self.0),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// The address, to which memory will come back.
+    pub fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    /// Describes the buffer: its flags have `SYMM_BUFFER_SUSPENDED`.
+    pub fn info(&self) -> Result<BufferInfo> {
+        self.0.info()
     }
 }
 

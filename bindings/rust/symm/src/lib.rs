@@ -60,7 +60,7 @@ mod waking;
 
 #[cfg(feature = "allocator-api2")]
 pub use allocator::HeapAllocator;
-pub use buffer::{AllocConfig, Buffer, BufferInfo, find_buffer};
+pub use buffer::{AllocConfig, Buffer, BufferInfo, Suspended, find_buffer};
 pub use collective::{Batch, Blocks, Plan, RmsNorm};
 pub use convert::Feature;
 pub use device::{

@@ -212,6 +212,18 @@ run_record_use(r) = record_use(thing(r, "name"))
 
 # ---- buffers and memories
 
+bytes_of(buffer) = unsafe_wrap(Array, Ptr{UInt8}(pointer(buffer)), LibSymm.info(buffer).bytes)
+run_suspend(r) = suspend!(thing(r, "name"); keep=flag(r, "keep"))
+run_resume(r) = resume!(thing(r, "name"))
+function run_expect_suspended(r)
+    is_suspended = LibSymm.info(thing(r, "name")).flags & LibSymm.SYMM_BUFFER_SUSPENDED != 0
+    return same("suspended", is_suspended, flag(r, "suspended"))
+end
+run_write_buffer(r) = fill!(bytes_of(thing(r, "name")), number(r, "value"))
+function run_expect_buffer_bytes(r)
+    return same("all bytes", all(==(number(r, "value")), bytes_of(thing(r, "name"))), true)
+end
+
 function run_alloc(r)
     alignment = number(r, "alignment", 0)
     return Buffer(group(r), number(r, "bytes"); alignment=alignment)

@@ -2,7 +2,10 @@
 
 use crate::line::Line;
 use crate::runner::{Gone, Runner};
-use symm::{AllocConfig, Atomic, Buffer, Memory, RendezvousOptions, Result, Status};
+use std::any::Any;
+use symm::{
+    AllocConfig, Atomic, Buffer, Memory, RendezvousOptions, Result, Status, Suspended, symm_sys,
+};
 
 pub fn alloc(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let config = AllocConfig::new().alignment(line.get_or("alignment", 0));
@@ -199,4 +202,64 @@ pub fn wait_value64(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let at = line.at::<u64>();
     r.words::<u64>(line)
         .wait_value(at, line.compare(), line.get("value"), line.timeout())
+}
+
+/// A thing of this type, which the verb takes.
+fn taken<T: Any>(r: &mut Runner, name: &str) -> T {
+    let thing = r.remove(name).expect("a thing of that name");
+    *thing.downcast().expect("a thing of that type")
+}
+
+pub fn suspend(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let name = line.text("name");
+    match taken::<Buffer<u8>>(r, name).suspend(line.has("keep") && line.flag("keep")) {
+        Ok(suspended) => {
+            r.put(name, suspended);
+            Ok(())
+        }
+        Err((buffer, error)) => {
+            r.put(name, buffer);
+            Err(error)
+        }
+    }
+}
+
+pub fn resume(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let name = line.text("name");
+    match taken::<Suspended<u8>>(r, name).resume() {
+        Ok(buffer) => {
+            r.put(name, buffer);
+            Ok(())
+        }
+        Err((suspended, error)) => {
+            r.put(name, suspended);
+            Err(error)
+        }
+    }
+}
+
+pub fn expect_suspended(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let name = line.text("name");
+    let flags = match r.find::<Suspended<u8>>(name) {
+        Some(suspended) => suspended.info()?.flags,
+        None => r.the::<Buffer<u8>>(name).info()?.flags,
+    };
+    let is_suspended = flags & symm_sys::SYMM_BUFFER_SUSPENDED != 0;
+    line.expect("suspended", i64::from(is_suspended));
+    Ok(())
+}
+
+pub fn write_buffer(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let name = line.text("name");
+    let mut buffer = taken::<Buffer<u8>>(r, name);
+    buffer.as_mut_slice()?.fill(line.get("value"));
+    r.put(name, buffer);
+    Ok(())
+}
+
+pub fn expect_buffer_bytes(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let value: u8 = line.get("value");
+    let buffer = r.the::<Buffer<u8>>(line.text("name"));
+    assert!(buffer.as_slice()?.iter().all(|byte| *byte == value));
+    Ok(())
 }

@@ -31,6 +31,7 @@ pub fn find(name: &str) -> Option<Verb> {
         groups: synchronize stream_wait expect_stream_done record_use;
         memories: alloc rendezvous release expect_memory expect_buffer expect_node;
         memories: find write expect put get;
+        memories: suspend resume expect_suspended write_buffer expect_buffer_bytes;
         pieces: put_pieces get_pieces;
         memories: fill8 fill16 fill64 atomic32 atomic64 read_value32 read_value64;
         memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
