@@ -30,8 +30,8 @@ cudaStream_t new_stream() {
 
 void report(const char* what, Clock::time_point start, size_t bytes) {
   const double seconds = seconds_since(start);
-  std::printf("%s: %.1f ms, %.1f GB/s\n", what, seconds * 1e3,
-      static_cast<double>(bytes) / seconds / 1e9);
+  std::printf(
+      "%s: %.1f ms, %.1f GB/s\n", what, seconds * 1e3, static_cast<double>(bytes) / seconds / 1e9);
 }
 
 // A graph that copies one word of each block to `seen`, which is pinned.
@@ -179,8 +179,8 @@ int be_reader(Facts& facts) {
   for (size_t i = 0; i < kBlocks; ++i) {
     int value = 0;
     const auto* const at = static_cast<const std::byte*>(bundle.bundle_piece(i).pointer);
-    cuda(cudaMemcpyAsync(&value, at + kBytes - sizeof value, sizeof value, cudaMemcpyDeviceToHost,
-             stream),
+    cuda(cudaMemcpyAsync(
+             &value, at + kBytes - sizeof value, sizeof value, cudaMemcpyDeviceToHost, stream),
         "download");
     cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     expect(value == 0x07070707, "what the maker wrote is there");
@@ -205,9 +205,7 @@ void run(const std::vector<std::string>& roles, int gone) {
 
 TEST(Sleep, GraphsAreRightAgainAtTheSameAddress) { run({"asleep"}, -1); }
 
-TEST(Sleep, AHolderGivesTheMemoryOfAKilledProcessAgain) {
-  run({"maker", "holder", "reader"}, 0);
-}
+TEST(Sleep, AHolderGivesTheMemoryOfAKilledProcessAgain) { run({"maker", "holder", "reader"}, 0); }
 }  // namespace
 
 int role(const std::vector<std::string>& words) {
