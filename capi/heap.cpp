@@ -3,6 +3,8 @@
 #include "core/group/heap.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "capi/guard.hpp"
 #include "capi/handle.hpp"
@@ -25,6 +27,16 @@ symm_status_t symm_heap_create(
     const symm_heap_options_t given = read_options(options);
     const Heap::Options asked{placement_of(given), bounded_name(given.name), given.timeout_ms};
     return make_handle<symm_heap_t>([&] { return Heap::create(owner, bytes, asked); });
+  });
+}
+
+symm_status_t symm_heap_move(symm_heap_t* heap, symm_group_t* new_group,
+    const symm_call_options_t* options, symm_heap_t** out) {
+  return produce(options, out, "out", [&] {
+    const std::shared_ptr<Group>& owner = group_of(new_group, "new_group");
+    const std::shared_ptr<Heap> from = heap != nullptr ? heap_of(heap) : nullptr;
+    const uint64_t timeout_ms = timeout_of(options);
+    return make_handle<symm_heap_t>([&] { return Heap::move(owner, from, timeout_ms); });
   });
 }
 

@@ -202,6 +202,16 @@ symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer,
   });
 }
 
+symm_status_t symm_memory_move(symm_memory_t* memory, symm_group_t* new_group,
+    const symm_call_options_t* options, symm_memory_t** out) {
+  return produce(options, out, "out", [&] {
+    const std::shared_ptr<Group>& owner = group_of(new_group, "new_group");
+    const std::shared_ptr<Memory> from = memory != nullptr ? memory_of(memory) : nullptr;
+    const uint64_t timeout_ms = timeout_of(options);
+    return make_handle<symm_memory_t>([&] { return Memory::move(owner, from, timeout_ms); });
+  });
+}
+
 symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_memory_info_t, signal_pad_bytes), [&] {
     const Memory& self = *memory_of(memory);

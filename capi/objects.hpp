@@ -11,8 +11,8 @@
 #include "symm/symm.h"
 
 namespace symm::capi {
-inline std::shared_ptr<Group>& group_of(symm_group_t* handle) {
-  return slot_of<Group>(handle, "group").object;
+inline std::shared_ptr<Group>& group_of(symm_group_t* handle, const char* name = "group") {
+  return slot_of<Group>(handle, name).object;
 }
 inline std::shared_ptr<Buffer>& buffer_of(symm_buffer_t* handle) {
   return slot_of<Buffer>(handle, "buffer").object;

@@ -80,6 +80,11 @@ class Block {
   virtual ShareableHandle share() const {
     throw Error(Status::unsupported, "a block of this kind cannot be shared");
   }
+  // Maps the memory of `other`, which is of the same size, at the address of this block, whose own
+  // memory goes.
+  virtual void show(const Block& /*other*/) {
+    throw Error(Status::unsupported, "memory of a device stays at its address");
+  }
   // Promises that share() will not be called again, so the block may close its descriptor.
   virtual void will_not_be_shared() noexcept {}
   // The start of the mapping that data() lies in.

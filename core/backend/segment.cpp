@@ -369,6 +369,25 @@ void Segment::keep(Fd fd) noexcept {
   }
 }
 
+void Segment::show(const Block& other) {
+  // An import of another file, whose inode this one had once, must not find this segment.
+  Registry& known = Segments::current();
+  std::shared_ptr<Segment> registered;  // outlives the lock, which ~Segment takes
+  {
+    const std::lock_guard lock(known.mutex);
+    registered = known.find(piece_);
+    if (registered.get() == this) known.segments.erase(piece_);
+  }
+
+  // Without an old size the kernel makes a second mapping of shared memory, in one step with the
+  // end of what was mapped there: threads that are about to read or write find one or the other.
+  void* const shown =
+      mremap(other.start(), 0, piece_.mapped, MREMAP_MAYMOVE | MREMAP_FIXED, start_);
+  if (shown == MAP_FAILED) {
+    throw system_error(errno, "mremap", format("%zu bytes of shared memory", piece_.mapped));
+  }
+}
+
 Segment::~Segment() {
   if (Registry* known = Segments::existing()) {  // none yet in a forked child
     const std::lock_guard lock(known->mutex);

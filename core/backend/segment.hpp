@@ -65,6 +65,7 @@ class Segment final : public Block,
   ShareableHandle share() const override {
     return {{piece_.bytes, pages_.all_bytes, piece_.offset}, fd()};
   }
+  void show(const Block& other) override;
   void will_not_be_shared() noexcept override {
     const Fd closed(fd_.exchange(-1), {piece_.device, piece_.inode, false, 0});
   }

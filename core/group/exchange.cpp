@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "core/bootstrap/store.hpp"
 #include "core/group/group.hpp"
 #include "core/group/heap.hpp"
+#include "core/group/memory.hpp"
 #include "core/group/neighbor_exchange.hpp"
 #include "core/mesh/mesh.hpp"
 
@@ -132,6 +134,11 @@ MessageCall call_with(uint64_t tag) {
   return tag == NeighborExchange::kTag ? MessageCall::exchange_create : MessageCall::rendezvous;
 }
 
+const char* name_with(uint64_t tag) {
+  if (tag == Memory::kMoveTag) return "memory_move";
+  return tag == Heap::kMoveTag ? "heap_move" : name_of(call_with(tag));
+}
+
 // Shows to the other ranks that this one waits for a message. While a group is formed of ranks
 // of another group, the wait is shown to the ranks of the other group. Returns null if they
 // could not see it, or if there is no memory for it.
@@ -204,12 +211,11 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
         is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
     const int right = std::min(peer, group.rank());
     const int blamed = std::max(peer, group.rank());
-    const std::string what =
-        call_with(first) == call_with(second)
-            ? format("options.tag: rank %d waits with %lu, rank %d with %lu", right, first, blamed,
-                  second)
-            : format("rank %d makes %s, rank %d makes %s", right, name_of(call_with(first)), blamed,
-                  name_of(call_with(second)));
+    const std::string what = std::string_view(name_with(first)) == name_with(second)
+                                 ? format("options.tag: rank %d waits with %lu, rank %d with %lu",
+                                       right, first, blamed, second)
+                                 : format("rank %d makes %s, rank %d makes %s", right,
+                                       name_with(first), blamed, name_with(second));
     throw Error({Status::mismatch, blamed, group.identity(blamed).pid, what});
   };
   return receive_seen(group, peer, topic, kVoteSize, 0, deadline, look);

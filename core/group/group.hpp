@@ -119,6 +119,10 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Group> grow(const GrowOptions& options);
   // Waits until the group of the ticket, or one made of it, grows and takes this process.
   static std::shared_ptr<Group> join(std::span<const std::byte> ticket, const GroupConfig& config);
+  // [collective over the living] Returns the one failure that all ranks that live have after a call
+  // of all ranks, of which `mine` is this rank's; its status is ok if no rank has one and none is
+  // gone. Throws Error(timeout).
+  Failure agree_on_outcome(const Failure& mine, Deadline deadline);
   ~Group();
 
   int rank() const noexcept { return rank_; }

@@ -401,18 +401,28 @@ std::shared_ptr<Group> Group::form_grown(Growth& growth) {
 // Ends the formation of a group of old ranks and newcomers: all of them have it, or none.
 void Group::agree_on_birth(Deadline deadline) {
   SYMM_POINT("grow.formed");
+  Failure failure = agree_on_outcome({}, deadline);
+  if (failure.status != Status::ok) throw Error(std::move(failure));
+}
+
+Failure Group::agree_on_outcome(const Failure& mine, Deadline deadline) {
   const Topic topic{MessageKind::agreement, id_, shrinks_++, 0};
-  const View view = agree(*this, topic, {}, deadline, MessageCall::group_grow);
-  if (view.by >= 0) throw Error(view.failure);
+  View view;
+  try {
+    view = agree(*this, topic, mine, deadline, MessageCall::group_grow);
+  } catch (const Overtaken& overtaken) {
+    shrinks_ = overtaken.call;
+    throw;
+  }
+  if (view.by >= 0) return view.failure;
 
   const auto gone = std::find(view.gone.begin(), view.gone.end(), true);
-  if (gone == view.gone.end()) return;
+  if (gone == view.gone.end()) return {};
   Failure cause = revocation_->failure();
-  if (cause.status != Status::ok) throw Error(std::move(cause));
+  if (cause.status != Status::ok) return cause;
   const int rank = static_cast<int>(gone - view.gone.begin());
   const int64_t pid = identity(rank).pid;
-  throw Error(
-      {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died while the group grew"});
+  return {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died meanwhile"};
 }
 
 // ---- newcomers

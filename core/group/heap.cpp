@@ -33,29 +33,40 @@ std::shared_ptr<Heap> Heap::create(
   std::shared_ptr<Heap> heap;
   const auto allocate = [&] {
     auto buffer = Buffer::allocate(*group, bytes, options.placement, options.name);
-    heap = std::make_shared<Heap>(bytes, options);
+    heap = std::make_shared<Heap>(
+        std::make_shared<Books>(bytes, std::span<const uint32_t>()), options);
     return buffer;
   };
   // The function is passed by reference, and makes the heap's tables too: if memory for either
   // ran out later, this rank would be the only one to fail.
   auto memory = Memory::rendezvous(group, std::ref(allocate), kTag, options.timeout_ms);
-  heap->start_ = memory->pointer(group->rank());
-  heap->history_ = memory->view().id;
-  heap->memory_ = std::move(memory);
+  heap->books_->history = memory->view().id;
+  heap->lie_in(std::move(memory));
   return heap;
 }
 
-Heap::Heap(size_t bytes, const Options& options) : options_(options), pieces_(bytes) {}
+Heap::Heap(std::shared_ptr<Books> books, const Options& options)
+    : books_(std::move(books)), options_(options) {}
+
+void Heap::lie_in(std::shared_ptr<Memory> memory) {
+  memory_ = std::move(memory);
+  start_ = memory_->pointer(memory_->group().rank());
+  const std::lock_guard lock(books_->mutex);
+  books_->memory = memory_;
+}
 
 void Heap::called(uint64_t what, uint64_t how) {
-  ++calls_;
-  const uint64_t before = history_;
-  history_ = mix(mix(history_, what), how);
-  memory_->group().heap_called(history_ - before);
+  ++books_->calls;
+  const uint64_t before = books_->history;
+  books_->history = mix(mix(before, what), how);
+  if (const auto latest = books_->memory.lock()) {
+    latest->group().heap_called(books_->history - before);
+  }
 }
 
 Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   memory_->group().require_usable();
+  memory_->require_not_moved();
   if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1 byte");
   if (alignment == 0) alignment = Suballocator::kUnit;
   const size_t most = std::max(kPage, options_.placement.alignment);
@@ -65,14 +76,15 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
             alignment, most));
   }
 
-  const std::lock_guard lock(mutex_);
-  const size_t offset = pieces_.take(bytes, alignment);
+  const std::lock_guard lock(books_->mutex);
+  const size_t offset = books_->pieces.take(bytes, alignment);
   if (offset == Suballocator::kNone) {
     throw Error(Status::out_of_memory,
         format("heap%s%s: %zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest "
                "free piece has %zu",
             name().empty() ? "" : " ", name().c_str(), bytes, alignment,
-            pieces_.bytes() - pieces_.used(), pieces_.bytes(), pieces_.largest_free()));
+            books_->pieces.bytes() - books_->pieces.used(), books_->pieces.bytes(),
+            books_->pieces.largest_free()));
   }
   called(bytes, alignment);
   return {start_ + offset, offset, bytes};
@@ -80,7 +92,7 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
 
 size_t Heap::offset_of(const void* address) const noexcept {
   const size_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(start_);
-  return offset < pieces_.bytes() ? offset : Suballocator::kNone;
+  return offset < books_->pieces.bytes() ? offset : Suballocator::kNone;
 }
 
 void Heap::give(const void* pointer) {
@@ -88,11 +100,11 @@ void Heap::give(const void* pointer) {
   if (offset == Suballocator::kNone) {
     throw Error(Status::invalid_argument,
         format("pointer: %p is not in this rank's block of the heap, %zu bytes at %p", pointer,
-            pieces_.bytes(), static_cast<const void*>(start_)));
+            books_->pieces.bytes(), static_cast<const void*>(start_)));
   }
 
-  const std::lock_guard lock(mutex_);
-  const Suballocator::Piece piece = pieces_.at(offset);
+  const std::lock_guard lock(books_->mutex);
+  const Suballocator::Piece piece = books_->pieces.at(offset);
   if (!piece.used) {
     throw Error(Status::invalid_argument,
         format("pointer: %p, which is at offset %zu, was freed already or never given out", pointer,
@@ -103,15 +115,15 @@ void Heap::give(const void* pointer) {
         format("pointer: %p lies %zu bytes inside a piece, which starts at offset %zu", pointer,
             offset - piece.offset, piece.offset));
   }
-  pieces_.give(piece);
+  books_->pieces.give(piece);
   called(0, offset);
 }
 
 Heap::Piece Heap::find(const void* address) const {
   const size_t offset = offset_of(address);
   if (offset == Suballocator::kNone) return {};
-  const std::lock_guard lock(mutex_);
-  const Suballocator::Piece piece = pieces_.at(offset);
+  const std::lock_guard lock(books_->mutex);
+  const Suballocator::Piece piece = books_->pieces.at(offset);
   // The rest of the last unit, behind the bytes that were asked for, does not belong
   // to the piece.
   if (!piece.used || offset >= piece.offset + piece.bytes) return {};
@@ -122,15 +134,15 @@ symm_heap_info_t Heap::info() const {
   symm_heap_info_t info{};
   write_text(info.name, name());
 
-  const std::lock_guard lock(mutex_);
-  info.bytes = pieces_.bytes();
-  info.used_bytes = pieces_.used();
-  info.peak_bytes = pieces_.peak();
+  const std::lock_guard lock(books_->mutex);
+  info.bytes = books_->pieces.bytes();
+  info.used_bytes = books_->pieces.used();
+  info.peak_bytes = books_->pieces.peak();
   info.free_bytes = info.bytes - info.used_bytes;
-  info.largest_free_bytes = pieces_.largest_free();
-  info.pieces = pieces_.pieces();
-  info.free_pieces = pieces_.free_pieces();
-  info.calls = calls_;
+  info.largest_free_bytes = books_->pieces.largest_free();
+  info.pieces = books_->pieces.pieces();
+  info.free_pieces = books_->pieces.free_pieces();
+  info.calls = books_->calls;
   info.fragmentation_permille =
       info.free_bytes == 0 ? 0
                            : (info.free_bytes - info.largest_free_bytes) * 1000 / info.free_bytes;

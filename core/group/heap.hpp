@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "core/backend/backend.hpp"
@@ -28,7 +29,23 @@ class Heap {
   // [collective] Makes one allocation and one rendezvous. If it fails on one rank, it fails on all.
   static std::shared_ptr<Heap> create(
       const std::shared_ptr<Group>& group, size_t bytes, Options options);
-  Heap(size_t bytes, const Options& options);  // for create()
+  // [collective] The heap that a heap of another group becomes on `group`, with all its pieces;
+  // moving.hpp. Null: a newcomer.
+  static std::shared_ptr<Heap> move(
+      const std::shared_ptr<Group>& group, const std::shared_ptr<Heap>& from, uint64_t timeout_ms);
+  static constexpr uint64_t kMoveTag = 0x6576'6f6d'7061'6568;  // of its rendezvous
+
+  // The pieces of a heap, in which a heap goes on that has moved to another group.
+  struct Books {
+    Books(size_t bytes, std::span<const uint32_t> saved)
+        : pieces(saved.empty() ? Suballocator(bytes) : Suballocator(bytes, saved)) {}
+    std::mutex mutex;
+    Suballocator pieces;
+    uint64_t calls = 0;
+    uint64_t history = 0;
+    std::weak_ptr<Memory> memory;  // that of the latest heap
+  };
+  Heap(std::shared_ptr<Books> books, const Options& options);  // for create() and move()
   Heap(Heap&&) = delete;
 
   struct Piece {
@@ -50,13 +67,11 @@ class Heap {
   size_t offset_of(const void* address) const noexcept;
   // Adds a call to the history. The mutex is held.
   void called(uint64_t what, uint64_t how);
+  void lie_in(std::shared_ptr<Memory> memory);
 
+  const std::shared_ptr<Books> books_;
   std::shared_ptr<Memory> memory_;
   Options options_;
   std::byte* start_ = nullptr;
-  mutable std::mutex mutex_;
-  Suballocator pieces_;
-  uint64_t calls_ = 0;
-  uint64_t history_ = 0;
 };
 }  // namespace symm

@@ -333,13 +333,15 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   return block_->export_dmabuf(offset, (bytes + page - 1) / page * page);
 }
 
-Memory::Memory(
-    std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
+Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer,
+    std::shared_ptr<MemoryView> view, const Memory* place)
     : group_(std::move(group)),
       buffer_(std::move(buffer)),
       view_(std::move(view)),
-      pointer_table_(view_->blocks.begin(), view_->blocks.end()),
-      pad_table_(view_->pads.begin(), view_->pads.end()) {
+      host_tables_(place != nullptr ? place->host_tables_
+                                    : std::make_shared<HostTables>(
+                                          HostTables{{view_->blocks.begin(), view_->blocks.end()},
+                                              {view_->pads.begin(), view_->pads.end()}})) {
   group_->transport().device().memory_added(view_);
   tables_ = group_->transport().device().device_tables(*view_);
 }
@@ -350,11 +352,11 @@ Memory::~Memory() {
 }
 
 void* const* Memory::pointer_table() const noexcept {
-  return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data();
+  return tables_.blocks != nullptr ? tables_.blocks : host_tables_->pointers.data();
 }
 
 void* const* Memory::pad_table() const noexcept {
-  return tables_.pads != nullptr ? tables_.pads : pad_table_.data();
+  return tables_.pads != nullptr ? tables_.pads : host_tables_->pads.data();
 }
 
 std::byte* Memory::taken_on_device() const {
@@ -400,8 +402,20 @@ void Memory::require_range(int rank, size_t offset, size_t bytes) const {
   }
 }
 
+void Memory::require_not_moved() const {
+  if (!has_moved_.load(std::memory_order_relaxed)) return;
+  throw Error(Status::invalid_handle, "memory: it has moved to another group");
+}
+
+void Memory::moved_to(const MemoryView& view) noexcept {
+  has_moved_.store(true, std::memory_order_relaxed);
+  if (view.pads != view_->pads) return;
+  std::copy(view.blocks.begin(), view.blocks.end(), host_tables_->pointers.begin());
+}
+
 void Memory::require_signal(int rank, int channel) const {
   group_->require_usable();
+  require_not_moved();
   group_->require_rank("rank", rank);
   require_channel(channel);
 }
@@ -525,6 +539,7 @@ void Memory::put_signal(int rank, size_t offset, const void* source, size_t byte
 }
 
 void Memory::require_known_signal(const OutgoingSignal& signal) const {
+  require_not_moved();
   require_channel(signal.channel);
   require_known(is_valid(signal.op), static_cast<int>(signal.op), "op");
 }

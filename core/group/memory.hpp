@@ -24,6 +24,7 @@
 
 namespace symm {
 class Memory;
+struct Moving;  // moving.hpp
 
 class Buffer {
  public:
@@ -112,8 +113,14 @@ class Memory {
   using MakeBuffer = std::function<std::shared_ptr<Buffer>()>;
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
       const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
+  // [collective] The memory that a memory of another group becomes on `group`; moving.hpp. Null: a
+  // newcomer.
+  static std::shared_ptr<Memory> move(const std::shared_ptr<Group>& group,
+      const std::shared_ptr<Memory>& from, uint64_t timeout_ms);
+  static constexpr uint64_t kMoveTag = 0x6576'6f6d;  // the tag of its rendezvous
+  // `place`: the memory whose tables this one goes on with; null: none.
   Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer,
-      std::shared_ptr<MemoryView> view);
+      std::shared_ptr<MemoryView> view, const Memory* place = nullptr);
   ~Memory();
   Memory(Memory&&) = delete;
 
@@ -122,6 +129,10 @@ class Memory {
   const Buffer* buffer() const noexcept { return buffer_.get(); }
   const std::shared_ptr<Buffer>& shared_buffer() const noexcept { return buffer_; }
   const MemoryView& view() const noexcept { return *view_; }
+  // Throws if the signals of this memory are those of another one, to which it has moved.
+  void require_not_moved() const;
+  // Ends a move of this memory, whose tables show the blocks and pads of `view` from now on.
+  void moved_to(const MemoryView& view) noexcept;
   void require_channel(int channel) const { Group::require_channel(channel, view_->channels); }
   std::byte* pointer(int rank) const;
   std::byte* pad(int rank) const;
@@ -203,8 +214,13 @@ class Memory {
   std::shared_ptr<Group> group_;
   std::shared_ptr<Buffer> buffer_;
   std::shared_ptr<MemoryView> view_;
-  std::vector<void*> pointer_table_;
-  std::vector<void*> pad_table_;
+  struct HostTables {
+    std::vector<void*> pointers;
+    std::vector<void*> pads;
+  };
+  // Those of the memory that this one comes from, if they stay where they are.
+  std::shared_ptr<HostTables> host_tables_;
   DeviceTransport::Tables tables_;
+  std::atomic<bool> has_moved_{false};
 };
 }  // namespace symm

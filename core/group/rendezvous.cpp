@@ -23,6 +23,7 @@
 #include "core/group/exchange.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
+#include "core/group/moving.hpp"
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
@@ -110,10 +111,17 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
+// The block behind an address of a memory's blocks or pads.
+const std::shared_ptr<Block>& block_at(const MemoryView& view, const std::byte* address) {
+  return *std::find_if(view.owned.begin(), view.owned.end(),
+      [&](const auto& block) { return block->data() == address; });
+}
+}  // namespace
+
 // A rendezvous from its first step to its last. Long, since the steps share the
 // objects that they make.
 std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make,
-    uint64_t tag, int channels, Deadline deadline) {
+    uint64_t tag, int channels, Deadline deadline, const Moving* moving) {
   Backend& backend = group->backend();
   const uint64_t sequence = group->next_sequence(tag);
   const auto size = static_cast<size_t>(group->size());
@@ -125,6 +133,10 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   const auto view = std::make_shared<MemoryView>();
   view->on_host.resize(size);
   std::shared_ptr<Memory> memory;
+  // The memory that moves here, and whose pads stay at their addresses.
+  const Memory* const from = moving != nullptr ? moving->from.get() : nullptr;
+  const Memory* const place = from != nullptr && moving->in_place ? from : nullptr;
+  std::vector<std::shared_ptr<Block>> fresh_pads;
   // Open until all ranks have them.
   std::vector<Fd> more_fds;
 
@@ -155,8 +167,11 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   phases.accept = [&](int peer, Message message) {
     if (!group->maps(peer)) return;
     const auto extents = first_of<Extents>(message);
+    // What this rank has mapped already stays at its address.
+    const int former = from != nullptr ? moving->former[static_cast<size_t>(peer)] : -1;
     blocks[static_cast<size_t>(peer)] =
-        import_block(backend.memory(), message, extents.block, buffer->bytes());
+        former >= 0 ? block_at(from->view(), from->view().blocks[static_cast<size_t>(former)])
+                    : import_block(backend.memory(), message, extents.block, buffer->bytes());
     view->on_host[static_cast<size_t>(peer)] = extents.block.on_host != 0;
     require_possible(extents.pad, pad_bytes);
     pads[static_cast<size_t>(peer)] = backend.memory().import(message.take_fd(1), extents.pad);
@@ -169,12 +184,18 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     view->taken = std::vector<std::atomic<uint64_t>>(static_cast<size_t>(channels) * size);
     if (blocks[me]->owners_address() != nullptr) view->adopted = blocks[me];
 
+    if (place != nullptr) {
+      fresh_pads = pads;
+      for (size_t rank = 0; rank < size; ++rank) {
+        pads[rank] = block_at(place->view(), place->view().pads[rank]);
+      }
+    }
     for (size_t rank = 0; rank < size; ++rank) {
       view->blocks.push_back(blocks[rank] ? blocks[rank]->data() : nullptr);
       view->pads.push_back(pads[rank] ? pads[rank]->data() : nullptr);
       if (blocks[rank]) view->owned.insert(view->owned.end(), {blocks[rank], pads[rank]});
     }
-    memory = std::make_shared<Memory>(group, buffer, view);
+    memory = std::make_shared<Memory>(group, buffer, view, place);
   };
   exchange(*group, MessageKind::segment, tag, sequence, phases, deadline);
   more_fds.clear();
@@ -184,13 +205,25 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
       {MessageKind::out_of_band, group->id(), tag, sequence * GroupOutOfBand::kRounds}, deadline);
   group->transport().device().add_multicast(*view, blocks, out_of_band);
 
+  if (moving != nullptr) moving->agree();
   SYMM_POINT("rendezvous.commit");
+  for (size_t rank = 0; rank < fresh_pads.size(); ++rank) {
+    SYMM_POINT("move.show");
+    pads[rank]->show(*fresh_pads[rank]);
+  }
+  if (from != nullptr) moving->from->moved_to(*view);
   pads[me]->will_not_be_shared();
   group->addresses().insert(view, memory);
   buffer->become(memory);
   return memory;
 }
-}  // namespace
+
+// The wait has a limit, since a process that has become another program is never certain to be
+// dead.
+uint64_t patience_with_stragglers(const Group& group, uint64_t timeout_ms) {
+  constexpr uint64_t kMostMs = 30'000;
+  return std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group.create_timeout_ms()) / 2);
+}
 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
     const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels) {
@@ -200,11 +233,7 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
   }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
 
-  // The wait has a limit, since a process that has become another program is never
-  // certain to be dead.
-  constexpr uint64_t kMostMs = 30'000;
-  const uint64_t patience =
-      std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
+  const uint64_t patience = patience_with_stragglers(*group, timeout_ms);
   // The function is small enough for a std::function to hold it without an allocation: if
   // memory ran out here, only this rank would know of the failure.
   const auto make = [&buffer, patience] {
@@ -238,7 +267,7 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
 
   try {
     return meet(group, make, tag, channels,
-        timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
+        timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline(), nullptr);
   } catch (const std::exception& error) {
     leave_in_step(*group, error, "rendezvous: ");
   }

@@ -5,6 +5,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/base/error.hpp"
 
 namespace symm {
 namespace {
@@ -15,6 +19,12 @@ constexpr uint32_t round_up(uint64_t number, uint32_t unit) {
 
 Suballocator::Suballocator(size_t bytes)
     : units_(static_cast<uint32_t>(bytes / kUnit)), entries_(zeros<Entry>(units_)) {
+  make_tables();
+  start(0, units_, 0);
+  link(0);
+}
+
+void Suballocator::make_tables() {
   for (size_t bits = units_;; bits = (bits + 63) / 64) {
     starts_.push_back(zeros<uint64_t>((bits + 63) / 64));
     if (bits <= 64) break;
@@ -31,8 +41,70 @@ Suballocator::Suballocator(size_t bytes)
   }
 
   first_.fill(kEnd);
-  start(0, units_, 0);
-  link(0);
+}
+
+// What is saved: the peak, the number of pieces, two numbers for each piece in the order of their
+// addresses (its units, and the bytes of them that are left over, or kEnd if it is free), and the
+// free pieces in the order in which linking them makes the lists.
+std::vector<uint32_t> Suballocator::save() const {
+  std::vector<uint32_t> saved{peak_, static_cast<uint32_t>(pieces_ + free_pieces_)};
+  for (uint32_t at = 0; at < units_; at += entries_[at].units) {
+    const Entry& entry = entries_[at];
+    saved.insert(saved.end(), {entry.units, entry.next == kUsed ? entry.previous : kEnd});
+  }
+
+  for (const uint32_t first : first_) {
+    const auto begins = static_cast<std::ptrdiff_t>(saved.size());
+    for (uint32_t at = first; at != kEnd; at = entries_[at].next) {
+      saved.push_back(at);
+    }
+    std::reverse(saved.begin() + begins, saved.end());
+  }
+  return saved;
+}
+
+Suballocator::Suballocator(size_t bytes, std::span<const uint32_t> saved)
+    : units_(static_cast<uint32_t>(bytes / kUnit)), entries_(zeros<Entry>(units_)) {
+  make_tables();
+  const auto require = [](bool holds) {
+    if (!holds) throw Error(Status::peer_failed, "a peer told of pieces that are of no heap");
+  };
+  const auto next = [&] {
+    require(!saved.empty());
+    const uint32_t number = saved.front();
+    saved = saved.subspan(1);
+    return number;
+  };
+
+  peak_ = next();
+  const uint32_t all = next();
+  uint32_t at = 0;
+  uint32_t before = 0;
+  size_t free = 0;
+  for (uint32_t i = 0; i < all; ++i) {
+    const uint32_t units = next();
+    const uint32_t left_over = next();
+    require(units != 0 && units <= units_ - at && (left_over == kEnd || left_over < kUnit));
+    start(at, units, before);
+    entries_[at].next = left_over == kEnd ? kUnlinked : kUsed;
+    entries_[at].previous = left_over;
+    if (left_over == kEnd) {
+      ++free;
+    } else {
+      ++pieces_;
+      used_ += units;
+    }
+    at += units;
+    before = units;
+  }
+  require(at == units_ && peak_ >= used_ && peak_ <= units_);
+
+  for (size_t i = 0; i < free; ++i) {
+    const uint32_t piece = next();
+    require(piece < units_ && entries_[piece].units != 0 && entries_[piece].next == kUnlinked);
+    link(piece);
+  }
+  require(saved.empty());
 }
 
 // A piece of less than sixteen units has a class of its size alone. Above that, sixteen classes

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <span>
 #include <vector>
 
 namespace symm {
@@ -20,6 +21,10 @@ class Suballocator {
   static constexpr size_t kMostBytes = (size_t{1} << 32) * kUnit - kUnit;
 
   explicit Suballocator(size_t bytes);  // a multiple of kUnit, at most kMostBytes
+  // One that answers every call as the one that was saved does, whose bytes() these are. Throws
+  // Error(peer_failed) if no suballocator of this size can have saved it.
+  Suballocator(size_t bytes, std::span<const uint32_t> saved);
+  std::vector<uint32_t> save() const;
 
   static constexpr size_t kNone = SIZE_MAX;
   // Takes a piece and returns its offset, which is a multiple of `alignment`, a power of two below
@@ -51,7 +56,8 @@ class Suballocator {
   };
   static constexpr uint32_t kEnd = UINT32_MAX;
   static constexpr uint32_t kUsed = UINT32_MAX - 1;
-  static constexpr unsigned kSplit = 4;  // each power of two has 2^kSplit classes
+  static constexpr uint32_t kUnlinked = UINT32_MAX - 2;  // free, and in no list yet
+  static constexpr unsigned kSplit = 4;                  // each power of two has 2^kSplit classes
   static constexpr unsigned kClasses = (32 - kSplit + 1) << kSplit;
 
   struct Free {
@@ -68,6 +74,7 @@ class Suballocator {
   }
 
   static unsigned class_of(uint32_t units) noexcept;
+  void make_tables();
   uint32_t find_free(uint32_t units, uint32_t alignment) const noexcept;
   void start(uint32_t at, uint32_t units, uint32_t before);
   void forget(uint32_t at);

@@ -97,6 +97,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_buffer_find, w.block, nullptr, w.out<symm_buffer_t*>(), w.out<size_t>()),
       SYMM_CALL(symm_buffer_memory, w.buffer, w.group, nullptr, w.out<symm_memory_t*>()),
       SYMM_CALL(symm_rendezvous, w.group, w.buffer, nullptr, w.out<symm_memory_t*>()),
+      SYMM_CALL(symm_memory_move, w.memory, w.group, nullptr, w.out<symm_memory_t*>()),
       SYMM_CALL(symm_memory_info, w.memory, w.out_struct<symm_memory_info_t>()),
       SYMM_CALL(symm_memory_group, w.memory, w.out<symm_group_t*>()),
       SYMM_CALL(symm_memory_buffer, w.memory, w.out<symm_buffer_t*>()),
@@ -113,6 +114,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_memory_record_use, w.memory, nullptr, nullptr),
 
       SYMM_CALL(symm_heap_create, w.group, 4096, nullptr, w.out<symm_heap_t*>()),
+      SYMM_CALL(symm_heap_move, w.heap, w.group, nullptr, w.out<symm_heap_t*>()),
       SYMM_CALL(symm_heap_alloc, w.heap, 64, 0, nullptr, w.out<void*>(), w.out<size_t>()),
       SYMM_CALL(symm_heap_free, w.heap, w.piece, nullptr),
       SYMM_CALL(symm_heap_find, w.heap, w.piece, nullptr, w.out<void*>(), w.out<size_t>()),

@@ -168,6 +168,7 @@ struct WrongCall {
 };
 
 // The reason of an exemption: no value is a bad one, so no row without functions counts.
+inline constexpr const char* kNullOnNewcomers = "NULL means that the rank is a newcomer";
 inline constexpr const char* kNotLookedAt = "is not looked at on the root";
 
 // Parameters for which there is no bad value, or which may be NULL, and why.

@@ -192,6 +192,9 @@ symm_status_t expected_of(const Call& call) {
       {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE},
       // A round is started already.
       {"symm_exchange_start", SYMM_ERR_INVALID_ARGUMENT},
+      // What moves is on the group already.
+      {"symm_heap_move", SYMM_ERR_INVALID_ARGUMENT},
+      {"symm_memory_move", SYMM_ERR_INVALID_ARGUMENT},
       // A member that grows the group would have to take this newcomer.
       {"symm_group_join", SYMM_ERR_TIMEOUT}, {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY},
       {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT}, {"symm_ipc_withdraw_version", SYMM_ERR_TIMEOUT},
@@ -399,6 +402,7 @@ TEST(Refusal, WrongHandles) {
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     for (const Wrong& wrong : wrongs) {
       if (!is_handle(parameter) || wrong.except == parameter.type) continue;
+      if (wrong.handle == nullptr && is_exempt(parameter, kNullOnNewcomers)) continue;
       SCOPED_TRACE(std::string(call.function) + ", " + parameter.name + " is " + wrong.what);
       forget_last_error();
       expect_refusal(call.call(world, index, world.bits(wrong.handle)), SYMM_ERR_INVALID_HANDLE,

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <random>
+#include <span>
+#include <vector>
 
+#include "core/base/error.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm {
@@ -103,6 +107,83 @@ TEST(Suballocator, IsAsItsReference) {
     }
     expect_as(one, reference);
   }
+}
+
+// One that was saved and loaded, in another process, answers as the one that went on.
+TEST(Suballocator, IsSavedAndLoaded) {
+  std::mt19937_64 random(3);
+  constexpr size_t kBytes = Suballocator::kUnit * 5000;
+  Suballocator one(kBytes);
+  std::vector<size_t> used;
+  const auto call = [&](Suballocator& pieces, uint64_t drawn, std::vector<size_t>& taken) {
+    if (taken.size() > 5 && drawn % 100 < 48) {
+      const auto at = static_cast<std::ptrdiff_t>(drawn / 100 % taken.size());
+      pieces.give(pieces.at(taken[static_cast<size_t>(at)]));
+      taken.erase(taken.begin() + at);
+      return Suballocator::kNone;
+    }
+    const size_t offset = pieces.take(1 + drawn / 100 % 9000, size_t{1} << drawn / 7 % 14);
+    if (offset != Suballocator::kNone) taken.push_back(offset);
+    return offset;
+  };
+
+  for (int round = 0; round < 40; ++round) {
+    for (int i = 0; i < 100; ++i) {
+      call(one, random(), used);
+    }
+    const std::vector<uint32_t> saved = one.save();
+    Suballocator other(kBytes, saved);
+    EXPECT_EQ(other.used(), one.used());
+    EXPECT_EQ(other.peak(), one.peak());
+    EXPECT_EQ(other.pieces(), one.pieces());
+    EXPECT_EQ(other.free_pieces(), one.free_pieces());
+    EXPECT_EQ(other.largest_free(), one.largest_free());
+    EXPECT_EQ(other.save(), saved);
+    std::vector<size_t> used_by_other = used;
+    for (int i = 0; i < 200; ++i) {
+      const uint64_t drawn = random();
+      ASSERT_EQ(call(one, drawn, used), call(other, drawn, used_by_other));
+    }
+  }
+}
+
+// What a peer tells is checked: any other number than a suballocator would save is refused, or is
+// what another one would save. Nothing outside of the tables is touched, which ASan watches.
+TEST(Suballocator, LoadsNothingThatCannotBe) {
+  constexpr size_t kBytes = Suballocator::kUnit * 64;
+  Suballocator one(kBytes);
+  std::vector<size_t> offsets;
+  for (int i = 0; i < 8; ++i) {
+    offsets.push_back(one.take(1000, 0));
+  }
+  for (const int i : {1, 3, 6}) {
+    one.give(one.at(offsets[static_cast<size_t>(i)]));
+  }
+
+  const std::vector<uint32_t> saved = one.save();
+  const auto refused = [&](std::span<const uint32_t> numbers) {
+    try {
+      const Suballocator other(kBytes, numbers);
+      EXPECT_EQ(other.save(), std::vector<uint32_t>(numbers.begin(), numbers.end()));
+      return false;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::peer_failed) << error.what();
+      return true;
+    }
+  };
+  EXPECT_FALSE(refused(saved));
+  for (size_t size = 0; size < saved.size(); ++size) {
+    EXPECT_TRUE(refused(std::span(saved).first(size))) << size;
+  }
+  size_t refusals = 0;
+  for (size_t at = 0; at < saved.size(); ++at) {
+    for (const uint32_t number : {0U, 1U, 5U, 63U, 64U, 255U, 256U, UINT32_MAX, UINT32_MAX - 1}) {
+      std::vector<uint32_t> changed = saved;
+      changed[at] = number;
+      if (refused(changed)) ++refusals;
+    }
+  }
+  EXPECT_GT(refusals, saved.size() * 6);
 }
 
 // Many classes and several levels of the map of starts,

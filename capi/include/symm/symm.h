@@ -1406,8 +1406,8 @@ SYMM_API symm_status_t symm_group_invite(symm_group_t *group,
 
 /**
  * Wait, as a newcomer, until the group of a ticket grows, and become a rank of what it becomes.
- * [blocking, config.create_timeout_ms] Since 0.2.
  * [local] [blocking, config.create_timeout_ms] Since 0.2.
+ *
  * A newcomer costs the ranks of the group nothing while it waits, so a process that is ready
  * for work waits here as a spare until a rank has died. Those that have waited for longest are
  * taken first. The call returns on all newcomers that are taken, and on the ranks of the group,
@@ -1480,8 +1480,8 @@ typedef struct {
  * for newcomers until its deadline. Ranks that wait for this one in other calls get MISMATCH,
  * which revokes `group`; this one waits until they grow it, too.
  * symm_group_translate_rank() tells who became who. The new group has the configuration of
- * `group`, and its name. Memory of the living meets again by symm_rendezvous() on the new
- * group.
+ * `group`, and its name. Memory comes to the new group by symm_memory_move() and
+ * symm_heap_move(), or by symm_rendezvous().
  *
  * @param group     group to grow; may be revoked, but not finalized.
  * @param options   NULL means the defaults.
@@ -2257,6 +2257,49 @@ SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *g
                                           const symm_call_options_t *options,
                                           symm_memory_t **out);
 
+/**
+ * Move a memory to another group: the ranks that have it bring it, and newcomers get a block.
+ * [collective over `new_group`] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * For groups that symm_group_grow() and symm_group_shrink() make. Ranks that have the memory on
+ * the group before pass it, all others pass NULL and get a block of the same size, of zeros.
+ * All or nothing, as symm_rendezvous(), and a failure changes nothing.
+ *
+ * - The blocks that a rank has mapped stay at their addresses, with what is in them. A block of
+ *   a rank that is gone stays at its address as long as `memory` lives, and newcomers' blocks
+ *   are mapped elsewhere.
+ * - If `new_group` has as many ranks as the group before, and all that bring the memory have
+ *   the numbers that they had (SYMM_GROW_FILL_DEAD), its tables stay where they are and show
+ *   the newcomers' blocks, and all signal pads stay at their addresses. Otherwise there are new
+ *   tables and pads.
+ * - All words of all pads are zero and no signal is on its way, as after symm_rendezvous(). The
+ *   number of channels stays.
+ * - `memory` stays valid for what its group is still good for, but calls with its signals fail
+ *   with INVALID_HANDLE: pads and tables belong to what it has become, and must not be used
+ *   when that was released. No thread may use its signals during the call.
+ * - The memory is kept as after symm_rendezvous(): by the buffer that symm_memory_buffer()
+ *   gives.
+ *
+ * @param memory     memory to move; NULL on a newcomer.
+ * @param new_group  the group that it moves to.
+ * @param options    NULL means the defaults; a deadline of 0 is create_timeout_ms of the group.
+ * @param[out] out   one reference, for symm_memory_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  `memory` is NULL on all ranks; or it is on `new_group`
+ *                                    already; or the deadline is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_HANDLE    `memory` has moved already.
+ * @retval SYMM_ERR_MISMATCH          ranks bring different memories, or make different calls.
+ * @retval SYMM_ERR_UNSUPPORTED       `new_group` is a CUDA group, or is on several machines.
+ * @retval SYMM_ERR_UNAVAILABLE       a process may still write to a block; it is named.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory or address space.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_memory_move(symm_memory_t *memory, symm_group_t *new_group,
+                                        const symm_call_options_t *options,
+                                        symm_memory_t **out);
+
 /** Facts about a memory. Filled by symm_memory_info(). */
 typedef struct {
   size_t struct_size;
@@ -2692,6 +2735,37 @@ typedef struct {
  */
 SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes,
                                         const symm_heap_options_t *options, symm_heap_t **out);
+
+/**
+ * Move a heap to another group, with all its pieces.
+ * [collective over `new_group`] [blocking, options.timeout_ms] Since 0.2.
+ *
+ * As symm_memory_move() for the memory of the heap. Pieces in use stay in use, at their
+ * offsets, on newcomers too, which pass NULL: their block is of zeros, and the next calls have
+ * the same offsets on all ranks. From then on pieces are taken from the new heap only;
+ * symm_heap_free() and symm_heap_find() of `heap` are those of the new one. A newcomer's heap
+ * has no name.
+ *
+ * @param heap       heap to move; NULL on a newcomer.
+ * @param new_group  the group that it moves to.
+ * @param options    NULL means the defaults; a deadline of 0 is create_timeout_ms of the group.
+ * @param[out] out   one reference, for symm_heap_release().
+ * @retval SYMM_ERR_INVALID_ARGUMENT  `heap` is NULL on all ranks; or it is on `new_group`
+ *                                    already; or the deadline is SYMM_TIMEOUT_NOW.
+ * @retval SYMM_ERR_INVALID_HANDLE    `heap` has moved already.
+ * @retval SYMM_ERR_MISMATCH          ranks bring different heaps, or have made different calls
+ *                                    of the heap, or make different calls now.
+ * @retval SYMM_ERR_UNSUPPORTED       `new_group` is a CUDA group, or is on several machines; or
+ *                                    the heap has more than 1,300,000 pieces.
+ * @retval SYMM_ERR_UNAVAILABLE       a process may still write to a block; it is named.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory or address space.
+ * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
+ * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
+ * @retval SYMM_ERR_ABORTED           a rank aborted the group.
+ */
+SYMM_API symm_status_t symm_heap_move(symm_heap_t *heap, symm_group_t *new_group,
+                                      const symm_call_options_t *options, symm_heap_t **out);
 
 /**
  * Take a piece of this rank's block.

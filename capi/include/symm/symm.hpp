@@ -1551,6 +1551,20 @@ class Group : public Handle<symm_group_t> {
     return Heap(detail::given("symm_heap_create", symm_heap_create, get(), bytes, &options));
   }
 
+  // Move a memory of another group here; empty on a newcomer, which gets a block of zeros.
+  // symm_memory_move(). [collective] [blocking]
+  Memory move_memory(const Memory &memory, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return Memory(detail::given("symm_memory_move", symm_memory_move, memory.get(), get(), &c));
+  }
+
+  // Move a heap of another group here, with all its pieces; empty on a newcomer.
+  // symm_heap_move(). [collective] [blocking]
+  Heap move_heap(const Heap &heap, const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    return Heap(detail::given("symm_heap_move", symm_heap_move, heap.get(), get(), &c));
+  }
+
   // The memory that `buffer` has become on this group; empty before a rendezvous.
   // symm_buffer_memory(). [local]
   Memory memory_of(const Buffer &buffer, const CallOptions &options = {}) const {

@@ -1243,7 +1243,7 @@ order. [collective over these] [blocking, options.timeout_ms]
 
 """
 Wait, as a newcomer, until the group of a ticket grows, and become a rank of what it
-becomes. [blocking, config.create_timeout_ms]
+becomes. [local] [blocking, config.create_timeout_ms]
 """
 @call symm_group_join(
     ticket::Ptr{Cvoid},
@@ -1463,6 +1463,17 @@ options.timeout_ms]
     out::Ptr{Ptr{symm_memory_t}},
 )::symm_status_t
 
+"""
+Move a memory to another group: the ranks that have it bring it, and newcomers get a block.
+[collective over `new_group`] [blocking, options.timeout_ms]
+"""
+@waiting symm_memory_move(
+    memory::Ptr{symm_memory_t},
+    new_group::Ptr{symm_group_t},
+    options::Ptr{symm_call_options_t},
+    out::Ptr{Ptr{symm_memory_t}},
+)::symm_status_t
+
 """Describe a memory. [local] [capturable]"""
 @call symm_memory_info(
     memory::Ptr{symm_memory_t},
@@ -1623,6 +1634,17 @@ Say that what was issued on `stream` so far uses the memory. [local] [stream] [c
     group::Ptr{symm_group_t},
     bytes::Csize_t,
     options::Ptr{symm_heap_options_t},
+    out::Ptr{Ptr{symm_heap_t}},
+)::symm_status_t
+
+"""
+Move a heap to another group, with all its pieces. [collective over `new_group`] [blocking,
+options.timeout_ms]
+"""
+@waiting symm_heap_move(
+    heap::Ptr{symm_heap_t},
+    new_group::Ptr{symm_group_t},
+    options::Ptr{symm_call_options_t},
     out::Ptr{Ptr{symm_heap_t}},
 )::symm_status_t
 

@@ -1276,7 +1276,7 @@ functions! {
     ) -> symm_status_t;
 
     /// Wait, as a newcomer, until the group of a ticket grows, and become a rank of what it
-    /// becomes. \[blocking, config.create_timeout_ms\]
+    /// becomes. \[local\] \[blocking, config.create_timeout_ms\]
     pub fn symm_group_join(
         ticket: *const c_void,
         ticket_bytes: usize,
@@ -1490,6 +1490,15 @@ functions! {
         out: *mut *mut symm_memory_t,
     ) -> symm_status_t;
 
+    /// Move a memory to another group: the ranks that have it bring it, and newcomers get a
+    /// block. \[collective over `new_group`\] \[blocking, options.timeout_ms\]
+    pub fn symm_memory_move(
+        memory: *mut symm_memory_t,
+        new_group: *mut symm_group_t,
+        options: *const symm_call_options_t,
+        out: *mut *mut symm_memory_t,
+    ) -> symm_status_t;
+
     /// Describe a memory. \[local\] \[capturable\]
     pub fn symm_memory_info(
         memory: *mut symm_memory_t,
@@ -1632,6 +1641,15 @@ functions! {
         group: *mut symm_group_t,
         bytes: usize,
         options: *const symm_heap_options_t,
+        out: *mut *mut symm_heap_t,
+    ) -> symm_status_t;
+
+    /// Move a heap to another group, with all its pieces. \[collective over `new_group`\]
+    /// \[blocking, options.timeout_ms\]
+    pub fn symm_heap_move(
+        heap: *mut symm_heap_t,
+        new_group: *mut symm_group_t,
+        options: *const symm_call_options_t,
         out: *mut *mut symm_heap_t,
     ) -> symm_status_t;
 
