@@ -496,6 +496,14 @@ class Runner:
         assert not self.has("memory") or memory.id == self.memory().id
         return memory
 
+    def do_move_memory(self) -> symm.Memory:
+        memory = self.memory() if self.has("memory") else None
+        return self.group().move_memory(memory, timeout=self.timeout())
+
+    def do_move_heap(self) -> symm.Heap:
+        heap = self.thing("heap") if self.has("heap") else None
+        return self.group().move_heap(heap, timeout=self.timeout())
+
     def do_expect_memory(self) -> None:
         memory = self.memory()
         self.expect_fields(memory.info(), "rank", "size", "bytes", "channels")

@@ -40,6 +40,17 @@ void expect_node(Runner& runner, const Line& line) {
   }
 }
 
+void move_memory(Runner& runner, const Line& line) {
+  const symm::Memory from = line.has("memory") ? runner.memory(line) : symm::Memory();
+  runner.things[line.text("as")] = runner.group(line).move_memory(from, {timeout(line)});
+}
+
+void move_heap(Runner& runner, const Line& line) {
+  const symm::Heap from =
+      line.has("heap") ? runner.the<symm::Heap>(line.text("heap")) : symm::Heap();
+  runner.things[line.text("as")] = runner.group(line).move_heap(from, {timeout(line)});
+}
+
 void rendezvous(Runner& runner, const Line& line) {
   symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
   options.tag = line.size("tag", 0);
@@ -310,6 +321,8 @@ const Verbs& verbs_of_memories() {
       {"publish", publish},
       {"record_use", record_use},
       {"release", release},
+      {"move_heap", move_heap},
+      {"move_memory", move_memory},
       {"rendezvous", rendezvous},
       {"resume", resume},
       {"suspend", suspend},

@@ -56,6 +56,20 @@ function Heap(
 end
 
 """
+    move_heap(group, heap=nothing; timeout=nothing)
+
+The heap that `heap`, which is of another group, becomes on `group`, with all its pieces, as
+[`move_memory`](@ref) moves a memory. Pieces stay at their offsets, also on newcomers, and are taken
+from the new heap from then on.
+"""
+function move_heap(group::Group, heap::Union{Heap,Nothing}=nothing; timeout=nothing)
+    handle = produced(Ptr{symm_heap_t}) do call, out
+        return symm_heap_move(something(heap, C_NULL), group, within(call, timeout), out)
+    end
+    return Heap(handle, group)
+end
+
+"""
     LibSymm.alloc(heap, bytes; alignment=0)
 
 Take a piece of this rank's block, and return its offset, a multiple of 256 and of `alignment`.

@@ -321,6 +321,26 @@ end
 buffer_at(handle) = Buffer(handle, given(Csize_t, symm_buffer_bytes, handle))
 
 """
+    move_memory(group, memory=nothing; timeout=nothing)
+
+The memory that `memory`, which is of another group, becomes on `group`, which [`grow`](@ref) or
+[`shrink`](@ref) made. A newcomer brings nothing and gets a block of zeros. What a rank has mapped
+stays where it is; if all ranks have the numbers that they had, so do signal pads and pointer
+tables. Signals that were not taken are void, and `memory` has no signals any more.
+
+Collective and blocking: all ranks succeed, or all fail with the same error, which changes nothing.
+`timeout` is in seconds, `nothing` for the `create_timeout` of `group`.
+"""
+function move_memory(
+    group::Group, memory::Union{SymmMemory,Nothing}=nothing; timeout=nothing
+)
+    handle = produced(Ptr{symm_memory_t}) do call, out
+        return symm_memory_move(something(memory, C_NULL), group, within(call, timeout), out)
+    end
+    return SymmMemory(handle, group)
+end
+
+"""
     LibSymm.buffer_of(memory)
 
 The buffer that has become a memory: this rank's block. Local.

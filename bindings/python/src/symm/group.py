@@ -757,6 +757,41 @@ class Group(Collectives):
         options = (tag, milliseconds(timeout), channels)
         return Memory(raw.symm_rendezvous(self._handle, buffer._handle, options), self)
 
+    def move_memory(self, memory: Memory | None = None, *, timeout: float | None = None) -> Memory:
+        """Move a memory of another group to this one, which `grow()` or `shrink()` made.
+
+        [collective] [blocking, timeout] All ranks succeed, or all fail with the same error, which
+        changes nothing. What a rank has mapped stays where it is; if all have the numbers that
+        they had, so do signal pads and pointer tables. Signals that were not taken are void, and
+        `memory` has no signals any more.
+
+        Args:
+            memory: the memory that this rank has; None on a newcomer, which gets a block of zeros.
+            timeout: seconds; None: the group's `create_timeout`.
+
+        Raises:
+            MismatchError: ranks bring different memories.
+            UnsupportedError: this is a CUDA group, or is on several machines.
+        """
+        handle = 0 if memory is None else memory._handle
+        return Memory(raw.symm_memory_move(handle, self._handle, within(timeout)), self)
+
+    def move_heap(self, heap: Heap | None = None, *, timeout: float | None = None) -> Heap:
+        """Move a heap of another group to this one, with all its pieces.
+
+        [collective] [blocking, timeout] As `move_memory()`. Pieces stay at their offsets, also on
+        newcomers, and are taken from the new heap from then on.
+
+        Args:
+            heap: the heap that this rank has; None on a newcomer.
+            timeout: seconds; None: the group's `create_timeout`.
+
+        Raises:
+            MismatchError: ranks bring different heaps, or have made different calls of the heap.
+        """
+        handle = 0 if heap is None else heap._handle
+        return Heap(raw.symm_heap_move(handle, self._handle, within(timeout)), self)
+
     def memory_of(self, buffer: Buffer) -> Memory | None:
         """The memory that `buffer` became on this group; None before its `rendezvous()`. [local]"""
         try:

@@ -78,14 +78,33 @@ impl Group {
             self.symm_heap_create(bytes, options) => Handle,
             options: given
         )?;
-        let memory = Memory::adopt(on!(handle.symm_heap_memory() => Handle)?, self)?;
-        Ok(Heap {
-            inner: Arc::new(Inner { handle, memory }),
-        })
+        Heap::adopt(handle, self)
+    }
+
+    /// Moves a heap of another group to this one, with all its pieces, as
+    /// [`move_memory`](Self::move_memory) does with a memory. Pieces stay at their offsets, also on
+    /// newcomers, which bring `None`, and are taken from the new heap from then on. Errors: as
+    /// there, and `Mismatch` (ranks have made different calls of the heap).
+    pub fn move_heap(&self, heap: Option<&Heap>, timeout: impl Into<Timeout>) -> Result<Heap> {
+        let from = heap.map_or(ptr::null_mut(), Heap::as_raw);
+        let mut out = ptr::null_mut();
+        // SAFETY: the handles are alive, or null for no heap.
+        acting(timeout.into().options(), |api, options| unsafe {
+            api.symm_heap_move(from, self.as_raw(), options, &mut out)
+        })?;
+        // SAFETY: a successful call gives one reference.
+        Heap::adopt(unsafe { Handle::new(out) }?, self)
     }
 }
 
 impl Heap {
+    fn adopt(handle: Handle<symm_heap>, group: &Group) -> Result<Self> {
+        let memory = Memory::adopt(on!(handle.symm_heap_memory() => Handle)?, group)?;
+        Ok(Self {
+            inner: Arc::new(Inner { handle, memory }),
+        })
+    }
+
     /// Takes a piece of `len` elements of this rank's block, which hold whatever was there before.
     /// A local call. Errors: `OutOfMemory`, which names the bytes that were asked for, the free
     /// bytes and the largest free piece; `InvalidArgument` for no elements.

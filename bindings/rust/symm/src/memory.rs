@@ -4,7 +4,7 @@
 use crate::buffer::{Buffer, BufferInfo, bytes, export_dmabuf, on_host};
 use crate::convert::{Feature, FromC, Handle, count, index};
 use crate::element::Word;
-use crate::error::{Error, Result, looked_up};
+use crate::error::{Error, Result, acting, looked_up};
 use crate::group::{Shared, number};
 use crate::operand::{Operand, Source, Target};
 use crate::stream::no_wait;
@@ -289,6 +289,29 @@ impl Group {
             rank: count(rank),
             offset,
         }))
+    }
+
+    /// Moves a memory of another group to this one, which [`grow`](Self::grow) or
+    /// [`shrink`](Self::shrink) made. All ranks call it: those that have the memory bring it, and
+    /// newcomers, with `None`, get a block of zeros. All succeed or all fail, which changes
+    /// nothing. What a rank has mapped stays where it is; if all have the numbers that they had, so
+    /// do signal pads and pointer tables. Signals that were not taken are void, and `memory` has no
+    /// signals any more. Errors: `Mismatch` (different memories), `InvalidHandle` (it has moved),
+    /// `Unsupported` (a CUDA group, or one on several machines), otherwise as
+    /// [`rendezvous`](Self::rendezvous).
+    pub fn move_memory<T: Element>(
+        &self,
+        memory: Option<&Memory<T>>,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Memory<T>> {
+        let from = memory.map_or(ptr::null_mut(), Memory::as_raw);
+        let mut out = ptr::null_mut();
+        // SAFETY: the handles are alive, or null for no memory.
+        acting(timeout.into().options(), |api, options| unsafe {
+            api.symm_memory_move(from, self.as_raw(), options, &mut out)
+        })?;
+        // SAFETY: a successful call gives one reference.
+        Memory::adopt(unsafe { Handle::new(out) }?, self)
     }
 
     fn meet(

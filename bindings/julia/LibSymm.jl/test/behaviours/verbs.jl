@@ -253,6 +253,16 @@ function run_rendezvous(r)
     return made
 end
 
+function run_move_memory(r)
+    from = has(r, "memory") ? memory(r) : nothing
+    return move_memory(group(r), from; timeout=seconds(r))
+end
+
+function run_move_heap(r)
+    from = has(r, "heap") ? thing(r, "heap") : nothing
+    return move_heap(group(r), from; timeout=seconds(r))
+end
+
 run_release(r) = close(thing(r, "name"))
 
 function run_expect_memory(r)

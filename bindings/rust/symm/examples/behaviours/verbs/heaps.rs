@@ -9,6 +9,12 @@ pub fn heap(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     r.made(line, heap)
 }
 
+pub fn move_heap(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let from = line.has("heap").then(|| r.heap(line));
+    let heap = r.group(line).move_heap(from, line.timeout())?;
+    r.made(line, heap)
+}
+
 /// A piece is called by its address.
 pub fn take(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let bytes = line.get("bytes");

@@ -59,6 +59,12 @@ pub fn rendezvous(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     r.made(line, memory)
 }
 
+pub fn move_memory(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let from = line.has("memory").then(|| r.block(line));
+    let memory = r.group(line).move_memory(from.as_ref(), line.timeout())?;
+    r.made(line, memory)
+}
+
 pub fn release(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     r.put(line.text("name"), Gone);
     Ok(())

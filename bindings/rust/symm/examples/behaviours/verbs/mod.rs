@@ -29,7 +29,7 @@ pub fn find(name: &str) -> Option<Verb> {
         groups: expect_group expect_peer expect_calls expect_cuda expect_status expect_failed;
         groups: expect_advice barrier batch die;
         groups: synchronize stream_wait expect_stream_done record_use;
-        memories: alloc rendezvous release expect_memory expect_buffer expect_node;
+        memories: alloc rendezvous move_memory release expect_memory expect_buffer expect_node;
         memories: find write expect put get;
         memories: suspend resume expect_suspended write_buffer expect_buffer_bytes;
         pieces: put_pieces get_pieces;
@@ -37,7 +37,7 @@ pub fn find(name: &str) -> Option<Verb> {
         memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
         messages: send recv messages start_recv wait_request;
         exchanges: exchange start_round finish_round neighbor_alltoallv;
-        heaps: heap take give expect_piece expect_heap;
+        heaps: heap move_heap take give expect_piece expect_heap;
         signals: signal wait_signal test_signal put_signal put_signal_value;
         signals: signal_value wait_signal_value wait_signals test_signal_value;
         sharing: export import withdraw expect_import expect_holders;
