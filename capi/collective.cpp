@@ -33,13 +33,14 @@
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
+#include "kernels/wire.hpp"
 #include "symm/fused.h"
 #include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_collective_options, options, request, SYMM_COLLECTIVE_OPTIONS_INIT)
+SYMM_OPTIONS(symm_collective_options, options, wire_group, SYMM_COLLECTIVE_OPTIONS_INIT)
 SYMM_OPTIONS(symm_rmsnorm_call, norm, scale_out, SYMM_RMSNORM_CALL_INIT)
 SYMM_OPTIONS(symm_batch_options, options, request, SYMM_BATCH_OPTIONS_INIT)
 
@@ -88,8 +89,11 @@ Manner complete(
       given.scale_pointer != nullptr) {
     call.scaling = {call.dtype, changes_type ? result : call.dtype,
         static_cast<ScalePosition>(given.scale_position),
-        given.scale_pointer != nullptr ? Factor::pointer : Factor::value, factor};
+        given.scale_pointer != nullptr ? Factor::pointer : Factor::value, {}, factor};
     call.scale_pointer = given.scale_pointer;
+  }
+  if (given.wire_dtype != 0 || given.wire_group != 0) {
+    call.scaling.wire = Wire(wire_format(given.wire_dtype, given.wire_group));
   }
   return {given.tag, given.request};
 }

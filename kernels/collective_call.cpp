@@ -14,6 +14,7 @@
 #include "kernels/text.hpp"
 #include "kernels/tree_order.hpp"
 #include "kernels/types.hpp"
+#include "kernels/wire.hpp"
 
 namespace symm {
 namespace {
@@ -121,6 +122,27 @@ static_assert([] {
   return true;
 }());
 
+// A factor that is read from a pointer but has no position stands for a wire, which no call has
+// beside a factor: the bits of the factor are those of the wire.
+constexpr uint64_t kHasWire = 4;
+static_assert(Wire::kBits <= 12);
+
+constexpr Collective kCarried[] = {
+    Collective::allreduce, Collective::reduce_scatter, Collective::reduce};
+static_assert(kCarried[carried_number(Collective::allreduce)] == Collective::allreduce);
+static_assert(kCarried[carried_number(Collective::reduce_scatter)] == Collective::reduce_scatter);
+static_assert(kCarried[carried_number(Collective::reduce)] == Collective::reduce);
+
+std::string text_of_wire(const Wire& wire) {
+  const WireFormat format = wire.format();
+  std::string all = symm::text("wire ", dtype_name(format.dtype), " in groups of ", format.group);
+  if (wire.carries == 0) return all;
+  all += symm::text(" of ", collective_name(kCarried[std::min<int>(wire.collective, 2)]), " of ",
+      dtype_name(wire.operand_dtype()), ", ", op_name(wire.averages != 0 ? Op::avg : Op::sum));
+  if (wire.in_tree != 0) all += ", in tree order";
+  return all;
+}
+
 bool is_free(const CallSignature& call) {
   return call.order == Order::any && call.algorithm == Algorithm::automatic;
 }
@@ -179,12 +201,13 @@ void CallSignature::set_order(Order wanted, int ranks) noexcept {
 uint64_t CallSignature::packed() const noexcept {
   const auto bits = [](auto value) { return static_cast<uint64_t>(static_cast<uint32_t>(value)); };
   const uint64_t which = bits(collective);
-  const uint64_t scaled = which >> kCollectiveBits != 0
-                              ? kMoreCollectives
-                              : bits(scaling.position) |
-                                    uint64_t{scaling.kind == Factor::pointer} << 2 |
-                                    uint64_t{scaling.result != scaling.dtype} << 3;
-  const uint64_t factor = bits_of_factor(scaling);
+  uint64_t scaled = which >> kCollectiveBits != 0
+                        ? kMoreCollectives
+                        : bits(scaling.position) | uint64_t{scaling.kind == Factor::pointer} << 2 |
+                              uint64_t{scaling.result != scaling.dtype} << 3;
+  const Wire& wire = scaling.wire;
+  if (wire) scaled = kHasWire;
+  const uint64_t factor = wire ? wire.bits() : bits_of_factor(scaling);
   const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
   return bits(bits_before(*this)) << 48 | scaled << 44 | bits(block_limit) << 36 |
          (type & 0xF) << 32 | ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 |
@@ -198,7 +221,10 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   signature.dtype = dtype_of((packed >> 32 & 0xF) | (packed >> 11 & 1) << 4);
   const uint64_t scaled = packed >> 44 & 0xF;
   const bool is_more = scaled == kMoreCollectives;
-  if (scaled != 0 && !is_more) {
+  const bool has_wire = scaled == kHasWire;
+  if (has_wire) {
+    signature.scaling.wire = Wire::of_bits((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8);
+  } else if (scaled != 0 && !is_more) {
     const bool changes_type = (scaled >> 3 & 1) != 0;
     uint64_t factor = (packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8;
     DType result = signature.dtype;
@@ -209,10 +235,11 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
       result = DType::f32;
     }
     signature.scaling = {signature.dtype, result, static_cast<ScalePosition>(scaled & 3),
-        (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed, Number::of_bits(factor)};
+        (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed, {}, Number::of_bits(factor)};
   }
 
-  signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
+  signature.root =
+      static_cast<int32_t>(packed >> 16 & (signature.scaling || has_wire ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(
       (packed >> 12 & 0xF) | static_cast<uint64_t>(is_more) << kCollectiveBits);
   const uint64_t op_bits = packed >> 8 & 7;
@@ -238,7 +265,7 @@ uint32_t CallSignature::hash() const noexcept {
 
 std::string CallSignature::text() const {
   // An all-reduce with RMSNorm, or a plain one that it is made of, has the length of its rows here.
-  const bool has_norm = !traits(collective).has_root() && root != 0;
+  const bool has_norm = !traits(collective).has_root() && root != 0 && !scaling.wire;
 
   std::string all =
       symm::text(collective_name(has_norm ? Collective::allreduce_rmsnorm : collective), "(",
@@ -260,6 +287,7 @@ std::string CallSignature::text() const {
   if (!counted || count != 0) all += symm::text(counted ? ", send_capacity " : ", count ", count);
   if (has_norm) all += symm::text(", hidden ", root);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
+  if (scaling.wire) all += symm::text(", ", text_of_wire(scaling.wire));
   if (order == Order::tree) all += ", in tree order";
   if (is_free(*this)) all += ", in any order";
   if (algorithm != Algorithm::automatic) {

@@ -12,9 +12,10 @@
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
+#include "kernels/wire.hpp"
 
 namespace symm {
-enum class Factor : int32_t {
+enum class Factor : int16_t {
   value,    // equal on all ranks
   pointer,  // read when the call runs; it may differ from rank to rank
   mixed     // a number that tells the value from others: an unpacked signature has no more
@@ -27,13 +28,17 @@ struct Scaling {
   DType result{};  // the type of the caller's results
   ScalePosition position{};
   Factor kind{};
+  // No part of the scaling, and never there with one. It lies here so that a signature fits in a
+  // line. Kept, and added to, in the plain calls of a call with a wire (wire_call.hpp).
+  Wire wire{};
   Number factor;  // if it is `mixed`, these 10 or 12 bits
 
   explicit operator bool() const noexcept { return dtype != DType{}; }
   // The rest is zero if there is no scaling, as in most calls.
   bool operator==(const Scaling& o) const noexcept {
-    return dtype == o.dtype && (!*this || (result == o.result && position == o.position &&
-                                              kind == o.kind && factor == o.factor));
+    return dtype == o.dtype && wire == o.wire &&
+           (!*this || (result == o.result && position == o.position && kind == o.kind &&
+                          factor == o.factor));
   }
 };
 
@@ -87,9 +92,10 @@ struct CallSignature {
   // Sets the order of a call of `ranks` ranks whose other fields are set.
   void set_order(Order wanted, int ranks) noexcept;
   // All fields but the count, of a known type. A factor has 12 mixed bits, 8 in the place of the
-  // root's upper byte; 10 if results are narrower than operands. Groups of more than 256 ranks are
-  // the host's, which compares hashes. In a batch the index of the call stands where others have
-  // the heaps; calls[0] has 13 bits there that are made of the heaps and of the number of calls.
+  // root's upper byte; 10 if results are narrower than operands. A wire has the place of a factor.
+  // Groups of more than 256 ranks are the host's, which compares hashes. In a batch the index of
+  // the call stands where others have the heaps; calls[0] has 13 bits there that are made of the
+  // heaps and of the number of calls.
   uint64_t packed() const noexcept;
   // The count, and the number of the calls that were merged.
   uint64_t packed_count() const noexcept { return uint64_t{batch.merged} << 32 ^ count; }
@@ -98,7 +104,15 @@ struct CallSignature {
   std::string text() const;  // "allreduce(f32, sum, count 8)"; "?" for values that are not known
 
   size_t unit() const noexcept { return count * size_of(dtype); }  // bytes of `count` elements
+  // Whether operands are to travel as codes. Calls that carry these have none of their own.
+  bool has_wire() const noexcept { return scaling.wire && scaling.wire.carries == 0; }
 };
+
+// The number in a Wire of a collective that can have a wire.
+constexpr uint32_t carried_number(Collective collective) noexcept {
+  if (collective == Collective::reduce_scatter) return 1;
+  return collective == Collective::reduce ? 2 : 0;
+}
 
 struct CollectiveCall : CallSignature {
   CollectiveCall() = default;

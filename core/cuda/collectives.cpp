@@ -51,6 +51,7 @@ Plan Collectives::possible_plan(const PlanInput& input) const {
 // RMSNorm is done in the kernel of the all-reduce where that is faster, unless another algorithm
 // is asked for.
 CollectiveCall Collectives::planned_call(const CollectiveCall& call) const {
+  if (call.has_wire()) return wire_call(group_, call).plain_call();
   if (call.scaling) return scaled_call(group_, call).plain_call();
   if (call.collective != Collective::allreduce_rmsnorm) return call;
 
@@ -65,14 +66,21 @@ CollectiveCall Collectives::planned_call(const CollectiveCall& call) const {
 PlanReport Collectives::plan(const CollectiveCall& call) const {
   const PlanInput input = input_of(planned_call(call));
   const Plan chosen = possible_plan(input);
-  const std::string scaled = call.scaling ? scaled_call(group_, call).why() : std::string();
+  std::string parts;
+  if (call.scaling) parts = scaled_call(group_, call).why();
+  if (call.has_wire()) parts = wire_call(group_, call).why();
 
   PlanReport report;
-  report.algorithm = chosen.algorithm;
+  report.algorithm = algorithm_of(call, chosen);
   report.slices = chosen.slices;
   report.chunk_bytes = chosen.tile;
-  report.reason = scaled + explain(input, chosen, group_.tuning);
+  report.reason = parts + explain(input, chosen, group_.tuning);
   return report;
+}
+
+// The algorithm of a call: not that of the plain calls that carry its codes.
+Algorithm Collectives::algorithm_of(const CollectiveCall& call, const Plan& chosen) const {
+  return call.has_wire() ? wire_call(group_, call).algorithm() : chosen.algorithm;
 }
 
 // ---- the order
@@ -122,15 +130,16 @@ void Collectives::issue(std::span<const CollectiveCall> calls) {
 
 void Collectives::issue_next(
     const CollectiveCall& call, const PlanInput& input, const Plan& chosen, bool is_captured) {
-  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
+  const Algorithm algorithm = algorithm_of(call, chosen);
+  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
   group_.issued.note(call, is_captured);
-  const bool is_composed = call.scaling || input.collective != call.collective;
+  const bool is_composed = call.scaling || call.has_wire() || input.collective != call.collective;
   if (is_composed) {
     issue_composed(group_, call, [this](const CollectiveCall& plain) { issue_plain(plain); });
   } else {
     issue_planned(call, input, chosen);
   }
-  stats_.add_collective(call, chosen.algorithm, true);
+  stats_.add_collective(call, algorithm, true);
 }
 
 void Collectives::issue_plain(const CollectiveCall& call) {

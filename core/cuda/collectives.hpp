@@ -27,6 +27,7 @@ class Collectives {
   PlanInput input_of(const CollectiveCall& call) const;
   Plan possible_plan(const PlanInput& input) const;
   CollectiveCall planned_call(const CollectiveCall& call) const;
+  Algorithm algorithm_of(const CollectiveCall& call, const Plan& chosen) const;
 
   // Issues a call in its turn.
   void issue_next(

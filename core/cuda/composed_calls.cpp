@@ -1,5 +1,5 @@
-// Makes scaled calls and large all-reduces with RMSNorm as rows of plain calls and kernels
-// between them, on the caller's stream.
+// Makes scaled calls, calls with a wire, and large all-reduces with RMSNorm as rows of plain calls
+// and kernels between them, on the caller's stream.
 #include "core/cuda/composed_calls.hpp"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "core/base/error.hpp"
 #include "core/cuda/collective_args.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
@@ -17,6 +18,8 @@
 #include "kernels/rmsnorm.hpp"
 #include "kernels/scaled_call.hpp"
 #include "kernels/types.hpp"
+#include "kernels/wire.hpp"
+#include "kernels/wire_call.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -25,7 +28,52 @@ std::byte* wide_scratch(const DeviceGroup& group) {
   const CUdeviceptr at = group.stages_at(group.context.rank) + group.layout.wide;
   return reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr)
 }
+
+// The kernels between the plain calls of a call with a wire. A warp has a group at a time.
+class WireKernels {
+ public:
+  WireKernels(const DeviceGroup& group, const CollectiveCall& call) : group_(group), call_(call) {}
+
+  void encode(const WireEncoding& e) const {
+    WireEncodeArgs args{address_of(e.from), address_of(e.to), e.count, e.blocks, e.stride, e.total,
+        e.format.group, static_cast<int32_t>(e.dtype), static_cast<int32_t>(e.format.dtype)};
+    launch("symm_wire_encode", e.blocks * wire_groups(e.count, e.format.group), args);
+  }
+
+  void sum(const WireSum& s) const {
+    WireSumArgs args{address_of(s.from), address_of(s.to), s.of, s.count, s.format.group,
+        static_cast<int32_t>(s.format.dtype), s.sources, s.averages ? 1U : 0U, s.in_tree ? 1U : 0U};
+    launch("symm_wire_sum", wire_groups(s.count, s.format.group), args);
+  }
+
+  void decode(const WireDecoding& d) const {
+    WireDecodeArgs args{address_of(d.from), address_of(d.to), d.count, d.total, d.format.group,
+        static_cast<int32_t>(d.dtype), static_cast<int32_t>(d.format.dtype)};
+    launch("symm_wire_decode", wire_groups(d.total, d.format.group), args);
+  }
+
+ private:
+  template <class Args>
+  void launch(const char* kernel, size_t groups, Args& args) const {
+    if (groups == 0) return;
+    constexpr size_t kBytesOfWarp = 32 * kPack;
+    group_.kernels.launch_over(groups * kBytesOfWarp, group_.kernels.find(kernel),
+        stream_of(call_.stream), call_.block_limit, args);
+  }
+
+  const DeviceGroup& group_;
+  const CollectiveCall& call_;
+};
 }  // namespace
+
+WireCall wire_call(const DeviceGroup& group, const CollectiveCall& call) {
+  const WireCall parts(
+      call, group.context.rank, group.context.size, wide_scratch(group), group.tuning.wide);
+  if (parts.fits()) return parts;
+  throw Error(Status::unsupported,
+      format("options.wire_dtype: %d ranks are too many for %lu bytes of scratch",
+          group.context.size, group.tuning.wide));
+}
 
 ScaledCall scaled_call(const DeviceGroup& group, const CollectiveCall& call) {
   return {call, group.context.rank, group.context.size, wide_scratch(group), group.tuning.wide};
@@ -37,6 +85,10 @@ RowsOfNorm rows_of_norm(const DeviceGroup& group, const CollectiveCall& call) {
 
 void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
     const std::function<void(const CollectiveCall&)>& issue_plain) {
+  if (call.has_wire()) {
+    wire_call(group, call).run(WireKernels(group, call), issue_plain);
+    return;
+  }
   if (call.scaling) {
     const auto convert = [&](const Conversion& conversion) {
       launch_conversion(group, call, conversion);

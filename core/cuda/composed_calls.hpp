@@ -1,6 +1,6 @@
-// Calls that are made of plain ones: scaled calls (kernels/scaled_call.hpp), and an all-reduce with
-// RMSNorm of more rows than one kernel does (kernels/collective_call.hpp); with the kernels that
-// come between the plain calls.
+// Calls that are made of plain ones: scaled calls (kernels/scaled_call.hpp), calls with a quantised
+// wire (kernels/wire_call.hpp), and an all-reduce with RMSNorm of more rows than one kernel does
+// (kernels/collective_call.hpp); with the kernels that come between the plain calls.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,16 @@
 #include "kernels/cuda/plan_shapes.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/scaled_call.hpp"
+#include "kernels/wire_call.hpp"
 
 namespace symm::cuda {
 ScaledCall scaled_call(const DeviceGroup& group, const CollectiveCall& call);
+// Throws if the group has too many ranks for its scratch.
+WireCall wire_call(const DeviceGroup& group, const CollectiveCall& call);
 RowsOfNorm rows_of_norm(const DeviceGroup& group, const CollectiveCall& call);
 
-// Issues a scaled call, or an all-reduce with RMSNorm: the plain calls by `issue_plain`, and what
-// comes between them.
+// Issues a scaled call, a call with a wire, or an all-reduce with RMSNorm: the plain calls by
+// `issue_plain`, and what comes between them.
 void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
     const std::function<void(const CollectiveCall&)>& issue_plain);
 

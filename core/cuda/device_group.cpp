@@ -89,8 +89,8 @@ void DeviceGroup::load_kernels() {
   for (const char* name : {"barrier", "wait_word", "wait_words", "check", "pass_messages"}) {
     kernels.load(symm + name);
   }
-  for (const char* name :
-      {"symm_write_word", "symm_change_word", "symm_convert", "symm_list_messages"}) {
+  for (const char* name : {"symm_write_word", "symm_change_word", "symm_convert",
+           "symm_list_messages", "symm_wire_encode", "symm_wire_sum", "symm_wire_decode"}) {
     kernels.load(name);
   }
   if (context.machines.count > 1) {

@@ -294,11 +294,13 @@ void CudaIntranodeDevice::launch_stage(
 // ---- composed calls
 
 CollectiveCall CudaIntranodeDevice::plain_call(const CollectiveCall& call) const {
+  if (call.has_wire()) return wire_call(group_, call).plain_call();
   if (call.scaling) return scaled_call(group_, call).plain_call();
   return call.norm != nullptr ? rows_of_norm(group_, call).plain_call() : call;
 }
 
 std::string CudaIntranodeDevice::reason_prefix(const CollectiveCall& call) const {
+  if (call.has_wire()) return wire_call(group_, call).why();
   return call.scaling ? scaled_call(group_, call).why() : std::string();
 }
 }  // namespace symm::cuda

@@ -24,6 +24,7 @@
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
 #include "kernels/types.hpp"
+#include "kernels/wire.hpp"
 
 namespace symm {
 namespace {
@@ -127,6 +128,24 @@ Error not_known_dtype(const char* argument, int value) {
 }  // namespace
 
 Error unknown_dtype(int value) { return not_known_dtype("dtype", value); }
+
+WireFormat wire_format(int dtype, int group) {
+  if (dtype == 0) {
+    refuse_argument("options.wire_group", format("%d, but there is no wire_dtype", group));
+  }
+  const auto type = static_cast<DType>(dtype);
+  if (!is_valid(type)) throw not_known_dtype("options.wire_dtype", dtype);
+  if (!is_wire_type(type)) {
+    refuse_argument(
+        "options.wire_dtype", format("%s; there are f8e4m3, f8e5m2 and i8", dtype_name(type)));
+  }
+  const auto length = static_cast<uint32_t>(group);
+  if (group != 0 && length != kSmallWireGroup && length != kLargeWireGroup) {
+    refuse_argument("options.wire_group",
+        format("%d; there are %u and %u", group, kSmallWireGroup, kLargeWireGroup));
+  }
+  return {type, group == 0 ? kLargeWireGroup : length};
+}
 
 // ---- a call of a collective: refusals that name what the call has
 
@@ -651,6 +670,33 @@ void check_scaling(const CollectiveCall& call, const CollectiveRow& row) {
   }
 }
 
+void check_wire(const CollectiveCall& call, const CollectiveRow& row) {
+  constexpr const char* kArgument = "options.wire_dtype";
+  if (!row.has_scaling) {
+    refuse_argument(call, kArgument, "$collective has no wire of its own");
+  }
+  if (call.op != Op::sum && call.op != Op::avg) {
+    refuse_argument(call, kArgument, "goes with sum and avg, not with $op");
+  }
+  if (!is_wire_operand(call.dtype)) {
+    refuse_argument(call, kArgument, "goes with f32, f16 and bf16, not with $dtype");
+  }
+  if (call.scaling) {
+    refuse_argument(kArgument, "does not go with a scale_position or another result_dtype");
+  }
+
+  const bool is_possible =
+      call.algorithm == Algorithm::automatic || call.algorithm == Algorithm::two_shot ||
+      (call.algorithm == Algorithm::one_shot && call.collective != Collective::reduce_scatter);
+  if (!is_possible) {
+    refuse_argument("options.algorithm",
+        format("a call of %s with a wire_dtype goes by TWO_SHOT%s, not by %s",
+            collective_name(call.collective),
+            call.collective == Collective::reduce_scatter ? "" : " or ONE_SHOT",
+            algorithm_name(call.algorithm)));
+  }
+}
+
 void check_values(const Group& group, const CollectiveCall& call, const CollectiveRow& row) {
   require_waiting(call.timeout_ms, "options.timeout_ms");
   if (!is_valid(call.dtype)) throw unknown_dtype(static_cast<int>(call.dtype));
@@ -683,6 +729,7 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
   }
   if (row.traits.has_root()) group.require_rank("root", call.root);
   if (call.scaling) check_scaling(call, row);
+  if (call.scaling.wire) check_wire(call, row);
 }
 }  // namespace
 

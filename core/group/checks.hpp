@@ -36,6 +36,8 @@ void naming_message(size_t index, const Check& check) {
 
 // The refusal of a data type: INVALID_ARGUMENT if no version can have the value, else
 // UNSUPPORTED.
+// Throws unless there is such a wire. A `group` of 0 is the default.
+WireFormat wire_format(int dtype, int group);
 Error unknown_dtype(int value);
 
 // Throws unless a constant is known: a newer library may know it, but no library will know a

@@ -24,7 +24,7 @@ size_t larger_operand(const CollectiveCall& call, int ranks) {
 // A call of an algorithm that was asked for is left alone: the algorithm may have limits.
 bool is_mergeable(const CollectiveCall& call, int ranks) {
   return ranks > 1 && call.pieces == nullptr && call.norm == nullptr && !call.scaling &&
-         call.collective != Collective::allreduce_rmsnorm &&
+         !call.has_wire() && call.collective != Collective::allreduce_rmsnorm &&
          call.algorithm == Algorithm::automatic && larger_operand(call, ranks) <= kMostMergeable;
 }
 

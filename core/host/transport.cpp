@@ -30,6 +30,7 @@
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/arithmetic/wire.hpp"
 #include "kernels/host/copy_pieces.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/plan.hpp"
@@ -40,6 +41,7 @@
 #include "kernels/scaled_call.hpp"
 #include "kernels/text.hpp"
 #include "kernels/types.hpp"
+#include "kernels/wire_call.hpp"
 
 namespace symm::host {
 namespace {
@@ -525,14 +527,14 @@ void HostTransport::prepare(const CollectiveCall& call) {
 void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   if (context_.check) controls_.forget_refusal();
-  const bool is_plain = !call.scaling && call.norm == nullptr;
+  const bool is_plain = !call.scaling && call.norm == nullptr && !call.has_wire();
   if (is_plain && call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, collective_name(call.collective));
   collective_in_turn(call);
 }
 
 void HostTransport::collective_in_turn(const CollectiveCall& call) {
-  const bool is_plain = !call.scaling && call.norm == nullptr;
+  const bool is_plain = !call.scaling && call.norm == nullptr && !call.has_wire();
   stats_.add_collective(call, is_plain ? plain_collective(call) : collective_in_parts(call));
 }
 
@@ -571,8 +573,16 @@ void HostTransport::merged(std::span<const CollectiveCall* const> calls, uint64_
   }
 }
 
-// Makes a call with a factor or with RMSNorm as plain calls of its parts.
+Algorithm HostTransport::collective_by_wire(const CollectiveCall& call) {
+  wide_.resize(wire_bytes());
+  const WireCall parts(call, context_.rank, context_.size, wide_.data(), wide_.size());
+  parts.run(WireSteps(), [&](const CollectiveCall& plain) { plain_collective(plain); });
+  return parts.algorithm();
+}
+
+// Makes a call with a factor, with RMSNorm or with a wire as plain calls of its parts.
 Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
+  if (call.has_wire()) return collective_by_wire(call);
   Algorithm algorithm{};
   const auto make = [&](const CollectiveCall& plain) { algorithm = plain_collective(plain); };
   wide_.resize(wide_bytes());
@@ -659,6 +669,13 @@ PlanReport HostTransport::plan(const CollectiveCall& call) {
   std::byte elsewhere{};  // stands for the widened operands, which are not symmetric memory
   if (call.collective == Collective::allreduce_rmsnorm) {
     return plan_plain(RowsOfNorm(call, context_.size, &elsewhere, wide_bytes()).plain_call());
+  }
+  if (call.has_wire()) {
+    const WireCall parts(call, context_.rank, context_.size, &elsewhere, wire_bytes());
+    PlanReport report = plan_plain(parts.plain_call());
+    report.algorithm = parts.algorithm();
+    report.reason = parts.why() + report.reason;
+    return report;
   }
   if (!call.scaling) return plan_plain(call);
   const ScaledCall scaled(call, context_.rank, context_.size, &elsewhere, wide_bytes());

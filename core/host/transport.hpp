@@ -134,6 +134,8 @@ class HostTransport : public Transport {
   // Bytes of the buffer in which scaled calls widen their operands; equal on all ranks. The size is
   // that of half a cache of the second level, so that the buffer stays there.
   virtual size_t wide_bytes() const { return size_t{1} << 20; }
+  // Bytes of the same buffer for a call with a wire.
+  virtual size_t wire_bytes() const { return size_t{1} << 20; }
   virtual std::string why_impossible(const CollectiveCall& call) const;
   void require_possible(const CollectiveCall& call) const;
 
@@ -153,6 +155,7 @@ class HostTransport : public Transport {
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks,
       LazyDeadline& deadline, const std::function<std::string()>& what);
   Algorithm collective_in_parts(const CollectiveCall& call);
+  Algorithm collective_by_wire(const CollectiveCall& call);
   // Makes calls of a batch as one. Under collective_mutex_, as is collective_in_turn().
   void merged(std::span<const CollectiveCall* const> calls, uint64_t timeout_ms);
   void collective_in_turn(const CollectiveCall& call);
@@ -161,8 +164,8 @@ class HostTransport : public Transport {
   TimedMutex collective_mutex_;
   CallCounters calls_;
   std::vector<std::byte*> scratch_;
-  // The widened operands of scaled calls, or the sums of calls with RMSNorm. Empty before the first
-  // such call.
+  // The widened operands of scaled calls, the sums of calls with RMSNorm, or codes. Empty before
+  // the first such call.
   std::vector<std::byte> wide_;
   MergedOperands merged_;
   std::unique_ptr<NormScratch> norm_;

@@ -111,6 +111,12 @@ Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) con
   return by_chain ? Algorithm::chain : Algorithm::two_shot;
 }
 
+Algorithm DeviceMultinodeTransport::algorithm_of(
+    const CollectiveCall& call, const CollectiveCall& plain) const {
+  if (!call.has_wire()) return algorithm_of(plain);
+  return plain.collective == Collective::alltoall ? Algorithm::two_shot : Algorithm::one_shot;
+}
+
 // Where the order matters, NCCL must not reduce floats, not even for a minimum or maximum: of
 // two zeros, or of NaNs, it need not take the one that comes first in rank order.
 bool DeviceMultinodeTransport::nccl_may_reduce(const CollectiveCall& call) const {
@@ -230,11 +236,11 @@ const char* DeviceMultinodeTransport::how(const CollectiveCall& call, Algorithm 
 void DeviceMultinodeTransport::collective(const CollectiveCall& call) {
   const CollectiveCall plain = device_.plain_call(call);
   require_possible(plain);
-  const Algorithm algorithm = algorithm_of(plain);
+  const Algorithm algorithm = algorithm_of(call, plain);
 
   in_order(collective_name(call.collective), call.timeout_ms, call.stream, all_ranks_, [&] {
     stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
-    if (call.scaling || call.norm != nullptr) {
+    if (call.scaling || call.has_wire() || call.norm != nullptr) {
       device_.issue_parts(call, [&](const CollectiveCall& part) { issue(part); });
     } else {
       issue(call);
@@ -248,17 +254,17 @@ PlanReport DeviceMultinodeTransport::plan(const CollectiveCall& call) {
   require_possible(plain);
 
   PlanReport report;
-  report.algorithm = algorithm_of(plain);
+  report.algorithm = algorithm_of(call, plain);
   report.slices = report.algorithm == Algorithm::two_shot ? context_.size : 1;
   const size_t share = plain.unit() / static_cast<size_t>(report.slices);
   const bool kernels_combine =
-      traits(call.collective).has_op &&
+      traits(plain.collective).has_op &&
       (report.algorithm != Algorithm::hierarchical || reduces_by_machines(plain));
   report.chunk_bytes = kernels_combine && share > slot_bytes_ ? slot_bytes_ : 0;
 
   const char* forced = call.algorithm != Algorithm::automatic ? "forced: " : "";
   report.reason = text(device_.reason_prefix(call), forced, context_.machines.count,
-      " machines over ", engine_.name(), ": ", how(plain, report.algorithm));
+      " machines over ", engine_.name(), ": ", how(plain, algorithm_of(plain)));
   if (call.block_limit != 0) {
     report.reason += text(", kernels of symm with at most ", static_cast<int>(call.block_limit),
         " blocks by max_blocks");

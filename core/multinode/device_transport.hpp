@@ -82,6 +82,9 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   // ---- the choice of an algorithm
 
   Algorithm algorithm_of(const CollectiveCall& call) const;
+  // The algorithm of a call whose first plain call is `plain`: not that of the plain calls that
+  // carry its codes.
+  Algorithm algorithm_of(const CollectiveCall& call, const CollectiveCall& plain) const;
   bool nccl_may_reduce(const CollectiveCall& call) const;
   bool reduces_by_machines(const CollectiveCall& call) const;
   std::string why_no_chain(const CollectiveCall& call) const;

@@ -133,6 +133,7 @@ class MultinodeTransport final : private host::RemoteRanks,
   Algorithm plain_collective(const CollectiveCall& call) override;
   PlanReport plan_plain(const CollectiveCall& call) const override;
   size_t wide_bytes() const override;
+  size_t wire_bytes() const override { return size_t{8} << 20; }
   std::string why_impossible(const CollectiveCall& call) const override;
   Algorithm algorithm_of(const CallSignature& call) const;
   std::string why_no_chain(DType dtype, Order order) const;

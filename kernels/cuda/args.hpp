@@ -434,6 +434,41 @@ struct ConvertArgs {
   int32_t to_dtype;
 };
 
+// The steps of a call with a quantised wire (kernels/wire_call.hpp).
+struct WireEncodeArgs {
+  uint64_t from;
+  uint64_t to;
+  uint64_t count;
+  uint64_t blocks;
+  uint64_t stride;
+  uint64_t total;
+  uint32_t group;
+  int32_t dtype;
+  int32_t wire_dtype;
+};
+
+struct WireSumArgs {
+  uint64_t from;
+  uint64_t to;
+  uint64_t of;
+  uint64_t count;
+  uint32_t group;
+  int32_t wire_dtype;
+  int32_t sources;
+  uint32_t averages;
+  uint32_t in_tree;
+};
+
+struct WireDecodeArgs {
+  uint64_t from;
+  uint64_t to;
+  uint64_t count;
+  uint64_t total;
+  uint32_t group;
+  int32_t dtype;
+  int32_t wire_dtype;
+};
+
 // A piece of a list, with the bytes of symm_piece_t.
 struct ListedPiece {
   uint64_t from;

@@ -286,17 +286,18 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
 
     const size_t apart = 16 << 20;
     using Seen = std::pair<size_t, std::string>;
-    const Scaling half{DType::bf16, DType::bf16, ScalePosition::before, Factor::value, Number(0.5)};
+    const Scaling half{
+        DType::bf16, DType::bf16, ScalePosition::before, Factor::value, {}, Number(0.5)};
     EXPECT_EQ(run(3'000'000, DType::bf16, half, 0), Seen(4, "f32, 2097152 elements at a time"));
-    EXPECT_EQ(run(3'000'000, DType::bf16, {DType::bf16, DType::f32, {}, {}, Number()}, apart),
+    EXPECT_EQ(run(3'000'000, DType::bf16, {DType::bf16, DType::f32, {}, {}, {}, Number()}, apart),
         Seen(1, "f32"));
     EXPECT_EQ(run(3'000'000, DType::bf16,
-                  {DType::bf16, DType::f32, ScalePosition::after, {}, Number(2.0)}, apart),
+                  {DType::bf16, DType::f32, ScalePosition::after, {}, {}, Number(2.0)}, apart),
         Seen(2, "f32"));
-    EXPECT_EQ(run(3'000'000, DType::f32, {DType::f32, DType::bf16, {}, {}, Number()}, apart),
+    EXPECT_EQ(run(3'000'000, DType::f32, {DType::f32, DType::bf16, {}, {}, {}, Number()}, apart),
         Seen(2, "f32, 2097152 elements at a time"));
-    EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, Number(2.0)},
-                  apart),
+    EXPECT_EQ(run(1000, DType::f64,
+                  {DType::f64, DType::f64, ScalePosition::after, {}, {}, Number(2.0)}, apart),
         Seen(1, "f64"));
     EXPECT_EQ(run(0, DType::bf16, half, 0), Seen(0, "f32, 2097152 elements at a time"));
 
@@ -328,7 +329,7 @@ TEST_F(CudaControlPath, ACallLimitsTheBlocksOfAllItsKernels) {
             run(call_of(Collective::allreduce, block, count, DType::bf16));
             CollectiveCall scaled = call_of(Collective::allreduce, block, count, DType::bf16);
             scaled.scaling = {
-                DType::bf16, DType::bf16, ScalePosition::before, Factor::value, Number(0.5)};
+                DType::bf16, DType::bf16, ScalePosition::before, Factor::value, {}, Number(0.5)};
             run(scaled);
 
             CollectiveCall gathered = call_of(Collective::allgather, block, count, DType::bf16);

@@ -150,6 +150,8 @@ def floats():
         "kernels/host/arithmetic/reduce.cpp": arithmetic,
         "kernels/host/arithmetic/reduce_kernels.cpp": arithmetic,
         "kernels/host/arithmetic/two_parts.cpp": arithmetic,
+        "kernels/host/arithmetic/wire_kernels.cpp": arithmetic,
+        "kernels/wire.hpp": arithmetic,
         "kernels/cuda/args.hpp": r"^(?:float|double)$",  # which kernels compute with
         "core/cuda/stream_uses.cpp": r"^float$",  # the driver's result, which nobody reads
         "capi/include/symm/symm.h": r"^double$",

@@ -184,7 +184,7 @@ void compare(Group& group, const Case& c) {
   call.root = traits(c.collective).has_root() ? 1 : 0;
   call.algorithm = c.algorithm;
   if (c.scaled)
-    call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, Number(c.factor)};
+    call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, {}, Number(c.factor)};
   {
     const support::InMode strange(c.mode);
     finish(group, call);

@@ -76,6 +76,18 @@ std::vector<Difference> differences() {
           {"f32, sum, result f16, count 4", "f32, sum, result bf16, count 4"});
       common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
     }
+    if (reduces) {
+      const auto by_wire = [](Arguments& a) {
+        a.options.wire_dtype = SYMM_DTYPE_I8;
+        a.options.wire_group = 32;
+      };
+      add("wire", by_wire, {"f32, sum", "wire i8 in groups of 32"});
+      by_wire(common);
+      add("wire_group", [](Arguments& a) { a.options.wire_group = 128; },
+          {"wire i8 in groups of 32", "wire i8 in groups of 128"});
+      add("sum_of_wire", [](Arguments& a) { a.call.op = SYMM_OP_AVG; }, {"f32, sum", "f32, avg"});
+      common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
+    }
     if (rooted) add("root", [](Arguments& a) { a.call.root = 1; }, {"root 0", "root 1"});
     add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; },
         {"two_shot_staged"});

@@ -89,6 +89,14 @@ inline Passed<symm_collective_options_t> scaled(symm_scale_t position, double sc
   return made;
 }
 
+inline Passed<symm_collective_options_t> wired(symm_dtype_t wire, int32_t group,
+    symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO, symm_order_t order = SYMM_ORDER_GROUP) {
+  Passed<symm_collective_options_t> made = ordered(order, algorithm);
+  made.value.wire_dtype = wire;
+  made.value.wire_group = group;
+  return made;
+}
+
 // The call for run() and plan_of(). `recv` may be const, because a plan writes nothing.
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send,
     const void* recv, size_t count, symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM,

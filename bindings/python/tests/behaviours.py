@@ -860,6 +860,10 @@ class Runner:
             options["tag"] = self.text("tag")
         if self.has("max_blocks"):
             options["max_blocks"] = self.integer("max_blocks")
+        if self.has("wire"):
+            options["wire_dtype"] = self.text("wire").lower()
+        if self.has("wire_group"):
+            options["wire_group"] = self.integer("wire_group")
 
         in_place = self.integer("in_place", 0)
         if verb in ("gather", "scatter") and options["root"] != group.rank:

@@ -4135,11 +4135,44 @@ SYMM_API symm_status_t symm_neighbor_alltoallv(
  *   F16, BF16 and F8 and than one of these for F32, or either of them with a call that does not
  *   reduce.
  * - With a result_dtype other than dtype no form is in place.
+ *
+ * A quantised wire
+ *
+ * SYMM_OP_SUM and SYMM_OP_AVG of F32, F16 and BF16 by symm_allreduce(),
+ * symm_reduce_scatter() and symm_reduce() can send 8 bits an element (wire_dtype: F8E4M3,
+ * F8E5M2 or I8), with one scale for each `wire_group` elements. On every rank, and also if
+ * there is only one,
+ * 1. operands are converted to f32 and encoded,
+ * 2. decoded again, and combined in the order of the call (SYMM_ORDER_ANY: that of the ranks),
+ * 3. divided (SYMM_OP_AVG),
+ * 4. the result is encoded, once, by one rank,
+ * 5. and decoded, and rounded to dtype, by every rank that gets it, the rank that encoded it
+ *    too.
+ *
+ * - A group is `wire_group` consecutive elements, counted from the start of the operand, or of
+ *   a rank's block in symm_reduce_scatter(); the last one may be shorter. With amax its largest
+ *   magnitude and M = 448 (F8E4M3), 57344 (F8E5M2) or 127 (I8), its scale is
+ *   max(amax / M, 2^-100); x is encoded as x * (1 / scale), rounded to nearest even, and
+ *   decoded as code * scale. All of this is f32, each operation rounded to nearest even.
+ * - Encoding and decoding changes a number x of a group by at most amax / 2^22, and
+ *     I8      amax / 254
+ *     F8E4M3  the larger of |x| / 16 and amax / 2^18
+ *     F8E5M2  the larger of |x| / 8 and amax / 2^32
+ *   (where amax is below M * 2^-100: as if it were that). A result differs from the exact sum
+ *   by at most the changes of the operands (SYMM_OP_AVG: divided by the ranks), the change of
+ *   the result, and the rounding of f32 and dtype.
+ * - A group with an infinity or a NaN is NaN as a whole. Magnitudes above 2^127, of operands or
+ *   sums, may become infinite.
+ * - Results are the same bits on all ranks, on the host and on GPUs, on one machine and between
+ *   machines, and by either algorithm: SYMM_ALGORITHM_ONE_SHOT, which sends all codes to all
+ *   ranks (all-reduce and reduce), and SYMM_ALGORITHM_TWO_SHOT. There are no others.
+ * - wire_dtype and wire_group must agree on all ranks. There is no factor and no other
+ *   result_dtype beside them.
  */
 
 /**
  * Options of one collective call. NULL means the defaults. The introduction of the chapter on
- * collectives explains the factor and result_dtype.
+ * collectives explains the factor, result_dtype and the wire.
  */
 typedef struct {
   size_t struct_size;
@@ -4179,6 +4212,13 @@ typedef struct {
   symm_order_t order;
   /** NULL, or receives a request: the call does not block. See the chapter on requests. */
   symm_request_t **request;
+  /**
+   * F8E4M3, F8E5M2 or I8: operands and sums travel as codes of this type, with the error that
+   * "A quantised wire" in the introduction states. 0: they travel as they are.
+   */
+  symm_dtype_t wire_dtype;
+  /** Elements that have a scale in common: 32 or 128; 0: 128. Without a wire_dtype 0. */
+  int32_t wire_group;
 } symm_collective_options_t;
 
 /** The defaults of symm_collective_options_t. */
@@ -4194,7 +4234,9 @@ typedef struct {
    NULL,                              \
    0,                                 \
    SYMM_ORDER_GROUP,                  \
-   NULL}
+   NULL,                              \
+   0,                                 \
+   0}
 
 /**
  * Combine the operands of all ranks, with the result on every rank.

@@ -368,6 +368,11 @@ struct Options {
   // The order in which floats are combined.
   symm_order_t order = SYMM_ORDER_GROUP;
 
+  // The type of the codes as which a sum's operands travel, and the elements that have a scale in
+  // common; 0: they travel as they are, and 128.
+  symm_dtype_t wire_dtype = 0;
+  int32_t wire_group = 0;
+
   // Receives the request of a call that does not block; null: the call blocks.
   Request *request = nullptr;
 };
@@ -428,7 +433,9 @@ inline symm_collective_options_t in_c(const Options &options, symm_dtype_t resul
           options.tag,
           options.max_blocks,
           options.order,
-          place_of(options.request)};
+          place_of(options.request),
+          options.wire_dtype,
+          options.wire_group};
 }
 
 // The elements of `send` and `recv`, which must be of one type.

@@ -46,6 +46,8 @@ symm::Options options_of(Runner& runner, const Line& line) {
   }
   options.max_blocks = line.integer32("max_blocks", 0);
   options.order = static_cast<symm_order_t>(line.constant("order", "GROUP"));
+  if (line.has("wire")) options.wire_dtype = constant("DTYPE", line.text("wire"));
+  options.wire_group = line.integer32("wire_group", 0);
   return options;
 }
 
@@ -341,6 +343,8 @@ struct Noted {
     options.scale_pointer = chosen.scale_pointer;
     options.max_blocks = chosen.max_blocks;
     options.order = chosen.order;
+    options.wire_dtype = chosen.wire_dtype;
+    options.wire_group = chosen.wire_group;
     if (line.has("result")) options.result_dtype = constant("DTYPE", line.text("result"));
 
     const bool on_device = line.verb == "alltoallv_device";

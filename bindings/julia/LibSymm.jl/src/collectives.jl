@@ -18,6 +18,10 @@
 # Float32, which is read when the call runs. `scale_position` is :before (every operand is scaled)
 # or :after (the result is). A destination of Float32 has an unrounded result if the source is
 # narrower.
+#
+# Sums and averages also take `wire`, :f8e4m3, :f8e5m2 or :i8: operands and sums travel as codes of
+# this type, with the error that symm.h states; and `wire_group`, how many elements have a scale in
+# common, 32 or 128 (0: 128). Both are equal on all ranks.
 
 """
 Calls of collectives for one submission: see [`batch`](@ref). It stands where the group of a
@@ -52,6 +56,8 @@ struct Choice
     tag::Cstring
     max_blocks::Int32
     order::symm_order_t
+    wire::symm_dtype_t
+    wire_group::Int32
 end
 
 @inline function Choice(;
@@ -62,6 +68,8 @@ end
     tag=nothing,
     max_blocks::Integer=0,
     order::Symbol=:group,
+    wire=nothing,
+    wire_group::Integer=0,
 )
     code = algorithm_of(algorithm)
     deadline = milliseconds(timeout)
@@ -69,7 +77,11 @@ end
     text = text_for_c(tag)
     limit = Int32(max_blocks)
     in_order = value_of(ORDERS, order)
-    return Choice(code, deadline, position, value, address, text, limit, in_order)
+    codes = wire === nothing ? Int32(0) : value_of(WIRES, wire)
+    per_scale = Int32(wire_group)
+    return Choice(
+        code, deadline, position, value, address, text, limit, in_order, codes, per_scale
+    )
 end
 
 algorithm_of(::Nothing) = SYMM_ALGORITHM_AUTO
@@ -102,6 +114,8 @@ tag_text(tag) = String(tag)
         choice.max_blocks,
         choice.order,
         place,
+        choice.wire,
+        choice.wire_group,
     )
 end
 

@@ -835,7 +835,7 @@ end
 
 """
 Options of one collective call. NULL means the defaults. The introduction of the chapter on
-collectives explains the factor and result_dtype.
+collectives explains the factor, result_dtype and the wire.
 """
 struct symm_collective_options_t
     struct_size::Csize_t
@@ -850,6 +850,8 @@ struct symm_collective_options_t
     max_blocks::Int32
     order::symm_order_t
     request::Ptr{Ptr{symm_request_t}}
+    wire_dtype::symm_dtype_t
+    wire_group::Int32
 end
 
 """

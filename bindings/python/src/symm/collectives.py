@@ -28,7 +28,7 @@ from symm._generated import Plan
 from symm._library import Owned, raw
 from symm._streams import current_of, current_on, handle_of, milliseconds
 from symm.array import SymmArray
-from symm.dtypes import bf16, f8e4m3, f8e5m2, f16, f32, i64, u64
+from symm.dtypes import bf16, dtype_of, f8e4m3, f8e5m2, f16, f32, i64, u64
 from symm.enums import Algorithm, Collective, Op, Order, Scale, member
 from symm.errors import InvalidArgumentError
 
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
         scale: Any
         scale_position: Scale | str
+        wire_dtype: Any
+        wire_group: int
 
 
 # The fields of a call between the strides of recv and send: no flags, and no capacities.
@@ -216,16 +218,19 @@ class Collectives(Owned):
         recv: Any,
         scale: Any = None,
         scale_position: Scale | str = Scale.BEFORE,
+        wire_dtype: Any = None,
+        wire_group: int = 0,
         **options: Unpack[CallOptions],
     ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
         """Convert the arguments of a reduction: (send, recv, options, CUstream).
 
-        The options have more fields than those of `_begin()` if there is a scale, or if `recv`
-        is of another type than `send`.
+        The options have more fields than those of `_begin()` if there is a scale or a wire, or if
+        `recv` is of another type than `send`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         changes_type = target.code != source.code
-        if scale is None and not changes_type:
+        has_wire = wire_dtype is not None or wire_group != 0
+        if scale is None and not changes_type and not has_wire:
             return source, target, call_options, cuda_stream
 
         position = Scale.NONE
@@ -246,6 +251,10 @@ class Collectives(Owned):
 
         given = call_options or (int(Algorithm.AUTO), 0)
         extended = (*given[:2], int(position), result, value, pointer, *given[6:])
+        if has_wire:
+            code = 0 if wire_dtype is None else dtype_of(wire_dtype).value
+            rest = given[6:] or (None, 0, int(Order.GROUP))
+            extended = (*extended[:6], *rest, code, wire_group)
         return source, target, extended, cuda_stream
 
     def _part(self, elements: int) -> int:
@@ -351,6 +360,10 @@ class Collectives(Owned):
             scale: a factor: a number, the same on all ranks, or an array of one f32, which is
                 read when the call runs.
             scale_position: "before": every operand is scaled; "after": the result is scaled.
+            wire_dtype: "f8e4m3", "f8e5m2" or "i8": operands and sums travel as codes of this
+                type, with the error that ``symm.h`` states; the same on all ranks. None: as they
+                are.
+            wire_group: how many elements have a scale in common, 32 or 128; 0: 128.
         """
         if recv is None:
             recv = send

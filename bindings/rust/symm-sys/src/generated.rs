@@ -907,7 +907,7 @@ structs! {
     }
 
     /// Options of one collective call. NULL means the defaults. The introduction of the chapter
-    /// on collectives explains the factor and result_dtype.
+    /// on collectives explains the factor, result_dtype and the wire.
     pub struct symm_collective_options_t {
         pub struct_size: usize,
         pub algorithm: symm_algorithm_t,
@@ -921,6 +921,8 @@ structs! {
         pub max_blocks: i32,
         pub order: symm_order_t,
         pub request: *mut *mut symm_request_t,
+        pub wire_dtype: symm_dtype_t,
+        pub wire_group: i32,
     }
 
     /// One call of a collective. Fields that the collective has no argument for are ignored,

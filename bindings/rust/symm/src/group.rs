@@ -7,7 +7,8 @@ use crate::operand::{Source, Target};
 use crate::store::{Adapter, Store};
 use crate::stream::no_wait;
 use crate::{
-    Algorithm, Backend, Collective, Locality, Order, Scale, Status, Stream, Timeout, TopologyClass,
+    Algorithm, Backend, Collective, Element, Locality, Order, Scale, Status, Stream, Timeout,
+    TopologyClass,
 };
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -425,6 +426,7 @@ pub struct Group {
     pub(crate) tag: Option<Arc<CStr>>,
     pub(crate) max_blocks: i32,
     pub(crate) order: Order,
+    pub(crate) wire: (i32, i32),
 }
 
 /// A factor of reductions: its position, its value, and the address of an f32 that has the value
@@ -455,6 +457,7 @@ impl Group {
             tag: None,
             max_blocks: 0,
             order: Order::Group,
+            wire: (0, 0),
         }
     }
 
@@ -565,6 +568,18 @@ impl Group {
     pub fn with_order(&self, order: Order) -> Self {
         Self {
             order,
+            ..self.clone()
+        }
+    }
+
+    /// A handle to this group whose sums and averages travel as codes: of the type `W`, which is
+    /// [`F8E4M3`](crate::F8E4M3), [`F8E5M2`](crate::F8E5M2) or `i8`, with a scale for each `group`
+    /// elements, 32 or 128. `symm.h` states the error. Both must be equal on all ranks. Other
+    /// collectives by this handle are `InvalidArgument`.
+    #[must_use]
+    pub fn with_wire<W: Element>(&self, group: usize) -> Self {
+        Self {
+            wire: (W::DTYPE, index(group)),
             ..self.clone()
         }
     }

@@ -43,6 +43,12 @@ function options(r)
     if has(r, "order")
         chosen[:order] = Symbol(lowercase(word(r, "order")))
     end
+    if has(r, "wire")
+        chosen[:wire] = Symbol(lowercase(word(r, "wire")))
+    end
+    if has(r, "wire_group")
+        chosen[:wire_group] = number(r, "wire_group")
+    end
     if has(r, "position")
         chosen[:scale_position] = Symbol(lowercase(word(r, "position")))
         chosen[:scale] = scale_of(r)

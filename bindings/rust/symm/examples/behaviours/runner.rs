@@ -147,6 +147,14 @@ impl Runner {
         if let Some(order) = line.find("order") {
             group = group.with_order(named(order, Order::from_raw));
         }
+        let per_scale = line.get_or("wire_group", 0);
+        group = match line.find("wire") {
+            Some("F8E4M3") => group.with_wire::<symm::F8E4M3>(per_scale),
+            Some("F8E5M2") => group.with_wire::<symm::F8E5M2>(per_scale),
+            Some("I8") => group.with_wire::<i8>(per_scale),
+            Some(other) => panic!("{other} is no type of codes"),
+            None => group,
+        };
         if let Some(tag) = line.find("tag") {
             group = group.with_tag(tag).expect("a tag without NUL");
         }

@@ -279,6 +279,8 @@ impl Group {
             tag: as_pointer(self.tag.as_deref()),
             max_blocks: self.max_blocks,
             order: self.order.as_raw(),
+            wire_dtype: self.wire.0,
+            wire_group: self.wire.1,
             ..Default::default()
         }
     }
