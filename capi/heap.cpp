@@ -33,7 +33,7 @@ symm_status_t symm_heap_create(
 symm_status_t symm_heap_move(symm_heap_t* heap, symm_group_t* new_group,
     const symm_call_options_t* options, symm_heap_t** out) {
   return produce(options, out, "out", [&] {
-    const std::shared_ptr<Group>& owner = group_of(new_group, "new_group");
+    const auto& owner = group_of(new_group, "new_group");
     const std::shared_ptr<Heap> from = heap != nullptr ? heap_of(heap) : nullptr;
     const uint64_t timeout_ms = timeout_of(options);
     return make_handle<symm_heap_t>([&] { return Heap::move(owner, from, timeout_ms); });

@@ -8,6 +8,7 @@
 #include <exception>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "core/base/error.hpp"
 #include "core/base/page.hpp"
 #include "core/base/text.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/group.hpp"

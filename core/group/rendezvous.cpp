@@ -111,6 +111,28 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
+// What this rank offers to the others: its block and its pad, as its view of the memory says, too.
+// The descriptors in `more_fds` stay open until all ranks have them.
+Offer offer_of(const Group& group, const Buffer& buffer, int channels, const Block& pad,
+    MemoryView& view, std::vector<Fd>& more_fds) {
+  ShareableHandle block_handle = buffer.block()->share();
+  view.on_host[static_cast<size_t>(group.rank())] = block_handle.extent.on_host != 0;
+  const ShareableHandle pad_handle = pad.share();
+  if (group.machines().spans_hosts(group.rank()) && block_handle.extent.fabric == FabricHandle{}) {
+    throw Error(Status::unsupported,
+        "buffer: ranks on other hosts of the NVLink domain map it by a fabric handle, which "
+        "memory of the host and adopted memory do not have");
+  }
+  Offer offer{
+      {buffer.bytes(), static_cast<uint64_t>(channels)}, {{}, {block_handle.fd, pad_handle.fd}}};
+  append(offer.message, Extents{block_handle.extent, pad_handle.extent});
+  more_fds = std::move(block_handle.more_fds);
+  for (const Fd& fd : more_fds) {
+    offer.message.more_fds.push_back(fd.get());
+  }
+  return offer;
+}
+
 // The block behind an address of a memory's blocks or pads.
 const std::shared_ptr<Block>& block_at(const MemoryView& view, const std::byte* address) {
   return *std::find_if(view.owned.begin(), view.owned.end(),
@@ -145,23 +167,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     buffer = make();
     blocks[me] = buffer->block();
     pads[me] = backend.memory().allocate(pad_bytes, {});
-    ShareableHandle block_handle = blocks[me]->share();
-    const ShareableHandle pad_handle = pads[me]->share();
-    view->on_host[me] = block_handle.extent.on_host != 0;
-    if (group->machines().spans_hosts(group->rank()) &&
-        block_handle.extent.fabric == FabricHandle{}) {
-      throw Error(Status::unsupported,
-          "buffer: ranks on other hosts of the NVLink domain map it by a fabric handle, which "
-          "memory of the host and adopted memory do not have");
-    }
-    Offer offer{
-        {buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block_handle.fd, pad_handle.fd}}};
-    append(offer.message, Extents{block_handle.extent, pad_handle.extent});
-    more_fds = std::move(block_handle.more_fds);
-    for (const Fd& fd : more_fds) {
-      offer.message.more_fds.push_back(fd.get());
-    }
-    return offer;
+    return offer_of(*group, *buffer, channels, *pads[me], *view, more_fds);
   };
   phases.agree = [&](std::span<const Vote> votes) { require_agreement(*buffer, votes); };
   phases.accept = [&](int peer, Message message) {

@@ -77,14 +77,14 @@ struct Share {
     if (is_whole(from, count)) {
       word = *reinterpret_cast<const Word*>(from);
     } else if (count != 0) {
-      pack = load_bytes(from, count * static_cast<uint32_t>(sizeof(Element)));
+      pack = load_pack(from, count * static_cast<uint32_t>(sizeof(Element)), 0U);
     }
   }
   __device__ __forceinline__ void store(char* to, uint32_t count) const {
     if (is_whole(to, count)) {
       *reinterpret_cast<Word*>(to) = word;
     } else if (count != 0) {
-      store_bytes(to, count * static_cast<uint32_t>(sizeof(Element)), pack);
+      store_pack(to, count * static_cast<uint32_t>(sizeof(Element)), 0U, pack);
     }
   }
 };
@@ -113,14 +113,16 @@ __device__ __forceinline__ uint32_t own_count(uint64_t count, uint32_t lane) {
 
 __device__ __forceinline__ uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-// Encodes the group of a warp. Codes behind the last element, up to a multiple of kEach, are those
-// of 0, and lie in the block, too.
+// Encodes the group of a warp. Numbers behind the last element do not count: their codes, up to a
+// multiple of kEach, are those of 0, and lie in the block, too.
 template <class Code, int kEach>
 __device__ __forceinline__ void encode_group(
-    const Numbers<kEach>& x, uint64_t count, uint32_t lane, uint64_t codes, uint64_t scale_at) {
+    Numbers<kEach> x, uint64_t count, uint32_t lane, uint64_t codes, uint64_t scale_at) {
+  const uint32_t mine = own_count<kEach>(count, lane);
   uint32_t most = 0;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
+    if (static_cast<uint32_t>(i) >= mine) x.at[i] = 0;
     const uint32_t magnitude = __float_as_uint(x.at[i]) & 0x7FFFFFFFU;
     most = magnitude > most ? magnitude : most;
   }
@@ -142,7 +144,7 @@ __device__ __forceinline__ void encode_group(
     out.at[i] = is_finite ? code : uint8_t{0};
   }
 
-  if (own_count<kEach>(count, lane) != 0) {
+  if (mine != 0) {
     reinterpret_cast<typename Codes<kEach>::Word*>(codes)[lane] = out.word;
   }
   if (lane == 0) {
