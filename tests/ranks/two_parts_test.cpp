@@ -19,8 +19,9 @@
 
 namespace support {
 namespace {
-constexpr symm_algorithm_t kAlgorithms[] = {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT,
-    SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED};
+// Two shots, unstaged, are of symmetric memory.
+constexpr symm_algorithm_t kAlgorithms[] = {
+    SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED};
 constexpr symm_order_t kOrders[] = {SYMM_ORDER_RANKS, SYMM_ORDER_TREE, SYMM_ORDER_ANY};
 constexpr size_t kCounts[] = {1, 3, 1000};
 constexpr int kSize = 4;
