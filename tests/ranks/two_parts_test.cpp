@@ -23,13 +23,13 @@ namespace {
 constexpr symm_algorithm_t kAlgorithms[] = {
     SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED};
 constexpr symm_order_t kOrders[] = {SYMM_ORDER_RANKS, SYMM_ORDER_TREE, SYMM_ORDER_ANY};
-constexpr size_t kCounts[] = {1, 3, 1000};
+constexpr size_t kPairCounts[] = {1, 3, 1000};
 constexpr int kSize = 4;
 
 // All-reduces `mine`, and expects `right` of each element, by all algorithms, orders and counts.
 template <class T>
 void expect_everywhere(const Group& group, const T& mine, symm_op_t op, const T& right) {
-  for_each_combination(std::tuple(std::span(kAlgorithms), std::span(kOrders), std::span(kCounts)),
+  for_each_combination(std::tuple(std::span(kAlgorithms), std::span(kOrders), std::span(kPairCounts)),
       [&](symm_algorithm_t algorithm, symm_order_t order, size_t count) {
         auto options = forced(algorithm);
         options.value.order = order;

@@ -235,22 +235,22 @@ double change_of(symm_dtype_t wire, double x, double amax) {
 
 TEST(Wire, ErrsByNoMoreThanItsBound) {
   constexpr int kRanks = 4;
-  constexpr size_t kCount = 4'000;
+  constexpr size_t kNumbers = 4'000;
   as_threads(kRanks, [](int rank, const Group& group) {
-    const auto operands = operands_of(SYMM_DTYPE_F32, kRanks, kCount);
+    const auto operands = operands_of(SYMM_DTYPE_F32, kRanks, kNumbers);
     const auto& mine = operands[static_cast<size_t>(rank)];
     for_each_combination(std::tuple(kWireTypes, kGroups), [&](symm_dtype_t wire, int32_t length) {
-      std::vector<float> recv(kCount);
-      check(symm_allreduce(group.get(), mine.data(), recv.data(), kCount, SYMM_DTYPE_F32,
+      std::vector<float> recv(kNumbers);
+      check(symm_allreduce(group.get(), mine.data(), recv.data(), kNumbers, SYMM_DTYPE_F32,
           SYMM_OP_SUM, wired(wire, length), nullptr));
 
-      std::vector<double> exact(kCount);
-      std::vector<double> bound(kCount);
-      std::vector<float> sums(kCount);
+      std::vector<double> exact(kNumbers);
+      std::vector<double> bound(kNumbers);
+      std::vector<float> sums(kNumbers);
       for (const std::vector<float>& operand : operands) {
         std::vector<float> amax;
         const auto left = through_wire(operand, wire, static_cast<size_t>(length), &amax);
-        for (size_t i = 0; i < kCount; ++i) {
+        for (size_t i = 0; i < kNumbers; ++i) {
           exact[i] += operand[i];
           bound[i] += change_of(wire, operand[i], amax[i]);
           sums[i] += left[i];
@@ -259,7 +259,7 @@ TEST(Wire, ErrsByNoMoreThanItsBound) {
       std::vector<float> most;
       through_wire(sums, wire, static_cast<size_t>(length), &most);
       double worst = 0;
-      for (size_t i = 0; i < kCount; ++i) {
+      for (size_t i = 0; i < kNumbers; ++i) {
         bound[i] += change_of(wire, sums[i], most[i]) + kRanks * 0x1p-24 * most[i];
         const double error = std::fabs(recv[i] - exact[i]);
         ASSERT_LE(error, bound[i]) << "element " << i << ", wire " << wire << " by " << length;
