@@ -29,7 +29,8 @@ constexpr int kSize = 4;
 // All-reduces `mine`, and expects `right` of each element, by all algorithms, orders and counts.
 template <class T>
 void expect_everywhere(const Group& group, const T& mine, symm_op_t op, const T& right) {
-  for_each_combination(std::tuple(std::span(kAlgorithms), std::span(kOrders), std::span(kPairCounts)),
+  for_each_combination(
+      std::tuple(std::span(kAlgorithms), std::span(kOrders), std::span(kPairCounts)),
       [&](symm_algorithm_t algorithm, symm_order_t order, size_t count) {
         auto options = forced(algorithm);
         options.value.order = order;
