@@ -21,7 +21,7 @@
 
 namespace symm {
 namespace {
-constexpr char kName[] = "reduce_by";
+constexpr char kReduceBy[] = "reduce_by";
 // The operands of all ranks that are combined at a time, unless one element of each has more.
 constexpr size_t kScratch = size_t{4} << 20;
 // Bytes of an operand up to which one all-gather takes less time than two collectives.
@@ -157,7 +157,7 @@ class Reducer {
       const int32_t result = r_.combine(r_.user, into, into + rank * bytes(count), count);
       if (result == 0) continue;
       group_.fail({Status::aborted, group_.rank(), group_.identity(group_.rank()).pid,
-          format("rank %d aborted the group: %s: combine has returned %d", group_.rank(), kName,
+          format("rank %d aborted the group: %s: combine has returned %d", group_.rank(), kReduceBy,
               result)});
       group_.require_usable();
     }
@@ -217,11 +217,11 @@ class Reducer {
 }  // namespace
 
 void reduce_by(Group& group, const UserReduction& reduction, uint64_t timeout_ms) {
-  group.with_refusals_told(kName, [&] {
+  group.with_refusals_told(kReduceBy, [&] {
     group.require_usable();
     check(group, reduction);
   });
-  group.settle_requests(RequestOrder::collective, kName, timeout_ms);
+  group.settle_requests(RequestOrder::collective, kReduceBy, timeout_ms);
   Reducer(group, reduction, timeout_ms).run();
 }
 }  // namespace symm
