@@ -112,7 +112,8 @@ _PARTS = {
 }
 
 _PLAIN = (f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i16, u16, bool_, i32, u32, i64, u64)
-ALL = (*_PLAIN, c64, c128, i32_i32, i64_i64, f32_i32, f64_i64)
+_PAIRS = (i32_i32, i64_i64, f32_i32, f64_i64)
+ALL = (*_PLAIN, c64, c128, *_PAIRS)
 
 DTypeLike: TypeAlias = "Any"
 """A `DType`, a name, or a type object of NumPy, ml_dtypes, PyTorch or JAX."""
@@ -126,9 +127,7 @@ _by_name["bool_"] = bool_
 _by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.format}
 _by_format["l"] = i64
 _by_format["L"] = u64
-_by_fields: dict[tuple[DType, DType], DType] = {
-    _PARTS[dtype.name]: dtype for dtype in ALL if dtype.is_pair
-}
+_by_fields: dict[tuple[DType, DType], DType] = {_PARTS[dtype.name]: dtype for dtype in _PAIRS}
 
 
 def dtype_of(given: DTypeLike) -> DType:

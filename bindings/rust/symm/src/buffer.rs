@@ -284,14 +284,14 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// The buffer comes back with the error: `Unsupported` if it was adopted, `OutOfMemory` if
     /// there is no memory of the host for the contents.
-    pub fn suspend(self, keep: bool) -> std::result::Result<Suspended<T>, (Self, Error)> {
+    pub fn suspend(self, keep: bool) -> std::result::Result<Suspended<T>, Box<(Self, Error)>> {
         let flags = if keep { sys::SYMM_SUSPEND_KEEP } else { 0 };
         match on!(
             self.symm_buffer_suspend(flags, options, self.stream.as_raw()),
             options: no_wait()
         ) {
             Ok(()) => Ok(Suspended(self)),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(Box::new((self, error))),
         }
     }
 
@@ -323,14 +323,14 @@ impl<T: Element> Suspended<T> {
     ///
     /// # Errors
     /// It stays suspended, and comes back with the error: `OutOfMemory`, `System`.
-    pub fn resume(self) -> std::result::Result<Buffer<T>, (Self, Error)> {
+    pub fn resume(self) -> std::result::Result<Buffer<T>, Box<(Self, Error)>> {
         let buffer = &self.0;
         match on!(
             buffer.symm_buffer_resume(options, buffer.stream.as_raw()),
             options: no_wait()
         ) {
             Ok(()) => Ok(self.0),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(Box::new((self, error))),
         }
     }
 

@@ -328,7 +328,7 @@ impl ImportOptions {
     fn import_as<T: Element>(&self, token: &Token, flags: u64) -> Result<Import<T>> {
         let directory = self.directory.as_deref().map(path_to_c).transpose()?;
         let given = sys::symm_ipc_import_options_t {
-            flags: flags | u64::from(self.device.is_some()) * sys::SYMM_IPC_ON_DEVICE,
+            flags: flags | (u64::from(self.device.is_some()) * sys::SYMM_IPC_ON_DEVICE),
             timeout_ms: self.timeout.as_millis(),
             directory: as_pointer(directory.as_deref()),
             device: number("device", self.device.unwrap_or(0))?,

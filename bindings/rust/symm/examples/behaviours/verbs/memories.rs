@@ -223,7 +223,8 @@ pub fn suspend(r: &mut Runner, line: &Line<'_>) -> Result<()> {
             r.put(name, suspended);
             Ok(())
         }
-        Err((buffer, error)) => {
+        Err(refused) => {
+            let (buffer, error) = *refused;
             r.put(name, buffer);
             Err(error)
         }
@@ -237,7 +238,8 @@ pub fn resume(r: &mut Runner, line: &Line<'_>) -> Result<()> {
             r.put(name, buffer);
             Ok(())
         }
-        Err((suspended, error)) => {
+        Err(refused) => {
+            let (suspended, error) = *refused;
             r.put(name, suspended);
             Err(error)
         }
