@@ -440,7 +440,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(
           symm_collective_plan, call, dtype, "-1", INVALID_ARGUMENT, planned(w, 0, 8, -1)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, op, "unknown", UNSUPPORTED,
-          planned(w, 0, 8, SYMM_DTYPE_F32, 8)),
+          planned(w, 0, 8, SYMM_DTYPE_F32, 10)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, root, "= size", INVALID_ARGUMENT,
           planned(w, SYMM_COLLECTIVE_BROADCAST, 8, SYMM_DTYPE_F32, SYMM_OP_SUM, 1)),
 

@@ -33,7 +33,7 @@ enum {
 
 /* The format and the shape that a view points to. */
 typedef struct {
-  char format[8];
+  char format[32];
   Py_ssize_t extents[]; /* shape, then strides */
 } shape_t;
 

@@ -32,8 +32,9 @@ def test_numpy_sees_the_memory_itself(alone, dtype):
     assert seen.__array_interface__["data"][0] == array.pointer
     assert not seen.view("u1").any(), "a new block is zero"
 
-    seen[1, 2] = 7
-    assert array.numpy()[1, 2] == seen.dtype.type(7)  # 7 as a bool is true
+    seven = np.array((7, 3) if dtype.is_pair else 7, seen.dtype)  # 7 as a bool is true
+    seen[1, 2] = seven
+    assert array.numpy()[1, 2] == seven
     address = array.pointer + 7 * dtype.itemsize
     assert bytes(seen[1, 2].tobytes()) == ctypes.string_at(address, dtype.itemsize)
 
@@ -41,8 +42,10 @@ def test_numpy_sees_the_memory_itself(alone, dtype):
 @pytest.mark.parametrize("dtype", ALL, ids=name_of)
 def test_an_element_type_is_known_by_all_its_names(dtype):
     of_numpy = numpy_type(dtype)
-    for name in (dtype, dtype.name, dtype.long_name, of_numpy, of_numpy.type):
+    for name in (dtype, dtype.name, dtype.long_name, of_numpy):
         assert dtype_of(name) is dtype, name
+    if not dtype.is_pair:  # the type object of structured types does not say what is in them
+        assert dtype_of(of_numpy.type) is dtype
 
 
 def test_an_element_type_is_known_by_the_text_that_pytorch_prints():
@@ -111,6 +114,10 @@ def test_the_array_interface_describes_the_memory(alone):
 @pytest.mark.parametrize("dtype", ALL, ids=name_of)
 def test_a_dlpack_capsule_describes_the_memory(alone, dtype, version):
     array = alone.empty((2, 3), dtype)
+    if dtype.is_pair:
+        with pytest.raises(BufferError, match="shows the values and indices"):
+            array.__dlpack__(max_version=version)
+        return
     capsule = array.__dlpack__(max_version=version)
     assert ("versioned" in repr(capsule)) == (version is not None and version >= (1, 0))
     found = symm._raw.dlpack_read(capsule)
@@ -337,13 +344,14 @@ def test_fill_sets_the_elements_of_its_part_only(alone, dtype, value):
 @pytest.mark.parametrize("dtype", symm.dtypes.ALL, ids=lambda dtype: dtype.name)
 def test_fill_takes_any_number_of_elements_at_any_place(alone, dtype):
     array = alone.empty(24, dtype)
+    value = (1, 2) if dtype.is_pair else 1
     for begin in range(9):
         for count in (0, 1, 2, 3, 4, 5, 7, 8, 11, 15):
             bits = np.full((24, dtype.itemsize), 255, np.uint8)
             array.view("u8").numpy()[:] = 255
-            array[begin : begin + count].fill(1)
+            array[begin : begin + count].fill(value)
             bits[begin : begin + count] = np.frombuffer(
-                symm.array.element_bytes(1, dtype), np.uint8
+                symm.array.element_bytes(value, dtype), np.uint8
             )
             assert (array.view("u8").numpy() == bits.ravel()).all(), (begin, count)
 

@@ -59,7 +59,8 @@ end
 @testset "names of types and reductions" begin
     @test LibSymm.dtype(BFloat16) == LibSymm.SYMM_DTYPE_BF16
     @test LibSymm.dtype(UInt32) == LibSymm.SYMM_DTYPE_U32
-    @test_throws ArgumentError LibSymm.dtype(Complex{Float32})
+    @test LibSymm.dtype(Complex{Float32}) == LibSymm.SYMM_DTYPE_C64
+    @test_throws ArgumentError LibSymm.dtype(Complex{Float16})
     @test_throws ArgumentError LibSymm.reduction(-)
 end
 

@@ -116,7 +116,7 @@ using Serialization: serialize
     @testset "making arrays" begin
         @test SymmArray(group, [1 2; 3 4]) == [1 2; 3 4]
         @test isempty(SymmArray{Int64}(group, 0))
-        @test_throws ArgumentError SymmArray{Complex{Float32}}(group, 4)
+        @test_throws ArgumentError SymmArray{Complex{Float16}}(group, 4)
 
         memory = SymmArray(group, Float32.(1:20)).memory
         part = SymmArray{UInt8}(memory, 8; offset=4)

@@ -250,6 +250,10 @@ def _read_array_struct(array: Any, struct: object, name: str) -> Found:
     # NumPy's array interface is quicker than DLPack. DLPack also lacks the types of ml_dtypes
     # and, before NumPy 2.1, read-only arrays.
     pointer, size, value, contiguous, writable, native = raw.array_struct_read(struct)
+    if array.dtype.names:  # NumPy clears all flags of structured arrays there
+        contiguous = array.flags.c_contiguous
+        native = array.flags.aligned
+        writable = True
     if not native:
         raise InvalidArgumentError(
             f"{name}: elements are not aligned or not in this machine's byte order"

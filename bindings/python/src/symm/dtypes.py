@@ -11,8 +11,6 @@ fields do not matter.
 
 from __future__ import annotations
 
-import re
-
 from symm._library import raw
 from symm._values import Record
 from symm.errors import InvalidArgumentError
@@ -169,8 +167,13 @@ def _pair_of(given: Any) -> DType | None:
 
 def dtype_of_format(letters: str) -> DType | None:
     """The `DType` of a buffer protocol format in native byte order; None if there is none."""
+    if not letters.lstrip("@=<").startswith("T{"):
+        return _by_format.get(letters.lstrip("@=<"))
+
+    import re  # takes long to import
+
     fields = re.fullmatch(r"[@=<]?T\{[@=<]?(\w):[^:]*:[@=<]?(\w):[^:]*:\}", letters)
     if fields is None:
-        return _by_format.get(letters.lstrip("@=<"))
+        return None
     value, index = (_by_format.get(letter) for letter in fields.groups())
     return _by_fields.get((value, index)) if value and index else None

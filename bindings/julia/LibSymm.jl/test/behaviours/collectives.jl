@@ -95,7 +95,7 @@ end
 
 # The last rank wins.
 function run_reduce_by(r)
-    which = Symbol(lowercase(text(r, "collective")))
+    which = Symbol(lowercase(word(r, "collective")))
     recv, send = operands(r; from=which === :reduce_scatter ? 3 : 1)
     root = number(r, "root", 0)
     return reduce_by!(recv, send, group(r); collective=which, root) do into, other
