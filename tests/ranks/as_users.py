@@ -93,8 +93,11 @@ def small_limits(bin_dir, _):
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
-    # Without the tests that need much memory, or set limits themselves.
-    chosen = "--gtest_filter=-Memory.AlignedAsAskedFor:Descriptors.*:Edges.*"
+    # Without the tests that need much memory or many blocks, or set limits themselves.
+    chosen = (
+        "--gtest_filter=-Memory.AlignedAsAskedFor:Descriptors.*:Edges.*"
+        ":Bundle.IsAskedForOnceAndMappedOnce"
+    )
     return run_tests(bin_dir, [chosen], preexec_fn=limit)
 
 
