@@ -207,7 +207,7 @@ def promised_prototypes():
     words = re.sub(r"(const )?void \*(const )?\**|^const char \*", "void *", words, flags=re.M)
     words = re.sub(rf"\b({named('handle')}) \*", r"\1 ", words)
     words = re.sub(r"\b(symm_\w+) const \*", r"const \1 *", words)
-    words = re.sub(r"\bsymm_\w+_callback_t callback\b", "int (*callback)()", words)
+    words = re.sub(r"\bsymm_\w+_callback_t (\w+)", r"int (*\1)()", words)
     words = words.replace("(void)", "()")
     return set(words.splitlines())
 
