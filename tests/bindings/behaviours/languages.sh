@@ -57,6 +57,9 @@ fi
 sed -E -f "$here/on_machines.sed" "$here/table.txt" >"$table"
 export LAYOUT=$layout
 if [[ $layout == machines ]]; then
+  # They have no directory of tokens in common.
+  versions='^scenario bundles_and_versions$'
+  sed -E -i "/$versions/,/^scenario /{/$versions/d;/^scenario /!d}" "$table"
   unset LAYOUT
   name=symmb$$
   machines=$root/tests/machines/machines
