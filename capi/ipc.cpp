@@ -13,6 +13,7 @@
 #include "capi/objects.hpp"
 #include "capi/options.hpp"
 #include "capi/structs.hpp"
+#include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/group/memory.hpp"
 #include "core/ipc/bundle.hpp"

@@ -11,6 +11,7 @@
 #include "core/cuda/driver.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/plan.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::cuda {
 class Collectives {

@@ -18,6 +18,7 @@
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/fill.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/plan.hpp"

@@ -17,6 +17,7 @@
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
 #include "core/cuda/tag_table.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/layout.hpp"
 #include "kernels/cuda/plan.hpp"

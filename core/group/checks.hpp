@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/wire.hpp"
 
 namespace symm {
 class Group;

@@ -179,8 +179,9 @@ void BundleTable::require_possible() const {
     throw impossible("impossible counts");
   }
   const Places places(head.blocks, head.pieces, head.slots);
-  if (head.texts != places.texts || places.texts > bytes_)
+  if (head.texts != places.texts || places.texts > bytes_) {
     throw impossible("no room for its parts");
+  }
 
   for (const TableBlock& block : blocks()) {
     const BlockExtent extent{block.bytes, block.mapped, 0, block.on_host};

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/deadline.hpp"

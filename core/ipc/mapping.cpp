@@ -3,12 +3,14 @@
 #include "core/ipc/mapping.hpp"
 
 #include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/ipc/bundle.hpp"
 #include "core/ipc/token.hpp"
 #include "symm/symm.h"
 

@@ -31,6 +31,7 @@
 #include "core/ipc/bundle.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_listener.hpp"
+#include "core/ipc/shares.hpp"
 #include "core/ipc/token.hpp"
 #include "core/socket/directory.hpp"
 #include "kernels/compare.hpp"

@@ -1,6 +1,7 @@
 // symm doctor: runs the probes of tools/host and the self-tests, and prints what was found.
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/text.hpp"
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 namespace symm::tool {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <symm/symm.h>
 #include <symm/symm.hpp>
 
 namespace symm::tool {

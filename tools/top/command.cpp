@@ -383,8 +383,9 @@ int top(const std::string& job, bool as_json) {
       text += group_text(group, wants_colour(STDOUT_FILENO));
     }
     text += shared;
-    if (groups.empty() && unreadable.empty() && shared.empty())
+    if (groups.empty() && unreadable.empty() && shared.empty()) {
       text += "no rank of this user has a group here, and nothing is shared by tokens\n";
+    }
     json others = json::array();
     for (const auto& [pid, why] : unreadable) {
       text += "pid " + std::to_string(pid) + ": its page " + why + "\n";

@@ -1696,8 +1696,9 @@ class Group : public Handle<symm_group_t> {
                                 size_t elements) -> int32_t {
       auto *const self = static_cast<Call *>(user);
       try {
-        for (size_t i = 0; i < elements; ++i)
+        for (size_t i = 0; i < elements; ++i) {
           (*self->combine)(static_cast<T *>(into)[i], static_cast<const T *>(other)[i]);
+        }
         return 0;
       } catch (...) {
         self->thrown = std::current_exception();

@@ -2,6 +2,7 @@
 // and an index. They are rare, so there is one form for all instruction sets. Sums of complex
 // numbers are not here: they are sums of twice as many real ones.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,7 +40,7 @@ struct BestPair {
   };
 
   static bool is_nan(Value value) {
-    if constexpr (std::is_floating_point_v<Value>) return value != value;
+    if constexpr (std::is_floating_point_v<Value>) return std::isnan(value);
     return false;
   }
 
