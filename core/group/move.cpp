@@ -200,9 +200,9 @@ class Move {
  private:
   // The failure of the call, for all ranks that live.
   Failure outcome(const Failure& mine, Deadline deadline) const {
-    constexpr uint64_t kSettleMs = 2'000;
+    constexpr uint64_t kOutcomeMs = 2'000;
     try {
-      return group_->agree_on_outcome(mine, std::max(deadline, Deadline::after_ms(kSettleMs)));
+      return group_->agree_on_outcome(mine, std::max(deadline, Deadline::after_ms(kOutcomeMs)));
     } catch (...) {
       return mine.status == Status::ok ? current_failure() : mine;
     }

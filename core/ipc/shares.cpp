@@ -24,17 +24,16 @@ using AllShares = PerProcess<Shares>;
 
 constexpr size_t kWords = sizeof(symm_share_t) / sizeof(uint64_t);
 
-// Writes all of a row but its first word, by whole words, since others may be reading it. The
-// fence keeps them behind the number of changes, which is odd then.
+// Writes all of a row but its first word, by whole words, since others may be reading it. Whoever
+// has read one of them finds the number of changes odd, or higher.
 void write_row(symm_share_t& row, const symm_share_t& value) noexcept {
   std::array<uint64_t, kWords> words{};
   std::memcpy(words.data(), &value, sizeof value);
   auto* const at = reinterpret_cast<uint64_t*>(&row);
 
   Page::set(row.changes, row.changes + 1);
-  std::atomic_thread_fence(std::memory_order_release);
   for (size_t i = 1; i < kWords; ++i) {
-    std::atomic_ref(at[i]).store(words[i], std::memory_order_relaxed);
+    std::atomic_ref(at[i]).store(words[i], std::memory_order_release);
   }
   Page::set(row.changes, row.changes + 1);
 }
