@@ -334,15 +334,19 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   return block_->export_dmabuf(offset, (bytes + page - 1) / page * page);
 }
 
+std::shared_ptr<Memory::HostTables> Memory::host_tables_of(const MemoryView& view) {
+  auto tables = std::make_shared<HostTables>();
+  tables->pointers.assign(view.blocks.begin(), view.blocks.end());
+  tables->pads.assign(view.pads.begin(), view.pads.end());
+  return tables;
+}
+
 Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer,
     std::shared_ptr<MemoryView> view, const Memory* place)
     : group_(std::move(group)),
       buffer_(std::move(buffer)),
       view_(std::move(view)),
-      host_tables_(place != nullptr ? place->host_tables_
-                                    : std::make_shared<HostTables>(
-                                          HostTables{{view_->blocks.begin(), view_->blocks.end()},
-                                              {view_->pads.begin(), view_->pads.end()}})) {
+      host_tables_(place != nullptr ? place->host_tables_ : host_tables_of(*view_)) {
   group_->transport().device().memory_added(view_);
   tables_ = group_->transport().device().device_tables(*view_);
 }

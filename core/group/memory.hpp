@@ -218,6 +218,7 @@ class Memory {
     std::vector<void*> pointers;
     std::vector<void*> pads;
   };
+  static std::shared_ptr<HostTables> host_tables_of(const MemoryView& view);
   // Those of the memory that this one comes from, if they stay where they are.
   std::shared_ptr<HostTables> host_tables_;
   DeviceTransport::Tables tables_;
