@@ -1,6 +1,7 @@
 // Sums with a quantised wire: every collective that has one gives the bits of a reference that
 // takes one element at a time, on all ranks, by each algorithm, in either order, from any memory
 // and between machines; and the error is within the bound that symm.h states.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -135,7 +136,7 @@ class Wires {
       const std::vector<float>& sums, symm_algorithm_t algorithm) {
     const Places at = places(shift_ % 40 == 0);
     const std::vector<std::byte> given = in_memory(c.dtype, mine(operands));
-    std::memcpy(at.send, given.data(), given.size());
+    std::copy(given.begin(), given.end(), at.send);
     check(symm_allreduce(group_.get(), at.send, at.recv, sums.size(), c.dtype, c.op,
         options(c, algorithm), nullptr));
     expect_bits(c, sums, at.recv, "allreduce by algorithm " + std::to_string(algorithm));
@@ -146,7 +147,7 @@ class Wires {
     const Places at = places(false);
     const int root = static_cast<int>(shift_ / 20) % group_.size();
     const std::vector<std::byte> given = in_memory(c.dtype, mine(operands));
-    std::memcpy(at.send, given.data(), given.size());
+    std::copy(given.begin(), given.end(), at.send);
     std::memset(at.recv, 0x5A, given.size());
     check(symm_reduce(group_.get(), at.send, group_.rank() == root ? at.recv : nullptr, sums.size(),
         c.dtype, c.op, root, options(c, algorithm), nullptr));
@@ -159,7 +160,7 @@ class Wires {
     Places at = places(in_place);
     const auto rank = static_cast<size_t>(group_.rank());
     const std::vector<std::byte> given = in_memory(c.dtype, mine(operands));
-    std::memcpy(at.send, given.data(), given.size());
+    std::copy(given.begin(), given.end(), at.send);
     if (in_place) at.recv += rank * given.size() / operands.size();
     check(symm_reduce_scatter(group_.get(), at.send, at.recv, count, c.dtype, c.op,
         options(c, SYMM_ALGORITHM_AUTO), nullptr));
