@@ -176,9 +176,8 @@ TEST_F(Versions, GoWithAPublisherThatIsKilled) {
     go_on();
     expect_eventually("its death is noticed", [&] { return mine.info().exporter_alive == 0; });
     // The descriptors of a process that is killed are closed one after the other.
-    expect_eventually("its version is gone", [&] {
-      return outcome_of_lookup("model", SYMM_COMPARE_GE, 0).status == SYMM_ERR_TIMEOUT;
-    });
+    expect_eventually("its version is gone",
+        [&] { return outcome_of_lookup("model", SYMM_COMPARE_GE, 0).status == SYMM_ERR_TIMEOUT; });
     EXPECT_EQ(version_of(mine), 1);
   });
 
