@@ -1,8 +1,6 @@
 // symm top: reads the pages of ranks (symm/page.h). The report is JSON, and the text is made from
 // it.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,11 +10,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -28,14 +24,13 @@
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
 #include "tools/top/asleep.hpp"
+#include "tools/top/pages.hpp"
 #include "tools/top/shares.hpp"
-#include "tools/unique_fd.hpp"
 #include <symm/page.h>
 #include <symm/symm.h>
 
 namespace symm::tool {
 namespace {
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 // ---- pages
@@ -57,9 +52,6 @@ struct Look {
 };
 
 using Looks = std::map<std::tuple<uint64_t, uint64_t, int>, Look>;  // by root, group and rank
-
-// The rank writes meanwhile.
-uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
 // Reads the time of a wait twice, the second time after the rest. A rank that keeps going to
 // sleep and waking up is seen at the next look.
@@ -94,21 +86,15 @@ Look read_page(const std::string& path, pid_t pid) {
   Look look{pid,
       static_cast<uint64_t>(
           std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count())};
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status{};
-  if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_uid != ::geteuid()) return look;
-  const auto bytes = static_cast<size_t>(status.st_size);
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (bytes < sizeof(symm_page_t) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) return look;
-  void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (mapped == MAP_FAILED) return look;
-  const auto* const words = static_cast<const uint64_t*>(mapped);
+  const ShownMemory shown(path, sizeof(symm_page_t));
+  if (!shown) return look;
+  const uint64_t* const words = shown.words();
 
   const uint64_t magic = load(words[0]);
   if (magic != SYMM_PAGE_MAGIC) {
     look.unreadable = other_layout(magic, load(words[1]), SYMM_PAGE_MAGIC);
   } else {
-    look.words.resize(bytes / sizeof *words);
+    look.words.resize(shown.bytes() / sizeof *words);
     for (size_t i = 0; i < look.words.size(); ++i) {
       look.words[i] = load(words[i]);
     }
@@ -118,19 +104,18 @@ Look read_page(const std::string& path, pid_t pid) {
       copy_wait(&look.words[at / sizeof *words], &words[at / sizeof *words]);
     }
     copy_tag(reinterpret_cast<symm_page_t*>(look.words.data())->counts,
-        static_cast<const symm_page_t*>(mapped)->counts);
+        reinterpret_cast<const symm_page_t*>(words)->counts);
     const symm_page_t& page = look.page();
     for (const auto& counts : page.counts.collectives) {
       look.calls += counts.calls;
       look.bytes += counts.bytes;
     }
-    const size_t room = (bytes - offsetof(symm_page_t, pids)) / sizeof page.pids[0];
+    const size_t room = (shown.bytes() - offsetof(symm_page_t, pids)) / sizeof page.pids[0];
     if (page.rank < 0 || page.rank >= page.size || static_cast<size_t>(page.size) > room) {
       look.words.clear();
     }
   }
 
-  ::munmap(mapped, bytes);
   return look;
 }
 
@@ -139,23 +124,14 @@ using Unreadable = std::map<pid_t, std::string>;
 
 Looks look_at_ranks(Unreadable& unreadable) {
   Looks looks;
-  std::error_code ignored;
-  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = process.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    for (fs::directory_iterator at(process.path() / "fd", ignored), end; !ignored && at != end;
-        at.increment(ignored)) {
-      std::error_code closed;
-      if (fs::read_symlink(at->path(), closed) != SYMM_PAGE_LINK || closed) continue;
-      Look look = read_page(at->path(), static_cast<pid_t>(std::stol(name)));
-      if (!look.unreadable.empty()) unreadable[look.pid] = look.unreadable;
-      if (look.words.empty()) continue;
-      look.asleep = sleeps_in(look.pid);
-      const symm_page_t& page = look.page();
-      looks.try_emplace({page.root, page.group, page.rank}, std::move(look));
-    }
-  }
-
+  for_each_descriptor(SYMM_PAGE_LINK, [&](const std::string& path, pid_t pid) {
+    Look look = read_page(path, pid);
+    if (!look.unreadable.empty()) unreadable[look.pid] = look.unreadable;
+    if (look.words.empty()) return;
+    look.asleep = sleeps_in(look.pid);
+    const symm_page_t& page = look.page();
+    looks.try_emplace({page.root, page.group, page.rank}, std::move(look));
+  });
   return looks;
 }
 
@@ -164,14 +140,6 @@ Looks look_at_ranks(Unreadable& unreadable) {
 std::string hex(uint64_t number) {
   char text[17];
   std::snprintf(text, sizeof text, "%016lx", number);
-  return text;
-}
-
-template <size_t N>
-std::string printable(const char (&field)[N]) {
-  std::string text(field, std::find(field, field + N, '\0'));
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
   return text;
 }
 

@@ -2,11 +2,7 @@
 // block of the same exporter whose ranges overlap its own.
 #include "tools/top/shares.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,11 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -28,12 +22,11 @@
 
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
-#include "tools/unique_fd.hpp"
+#include "tools/top/pages.hpp"
 #include <symm/page.h>
 
 namespace symm::tool {
 namespace {
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Share {
@@ -46,8 +39,6 @@ struct Seen {
   std::vector<Share> leases;
   uint64_t left_out = 0;
 };
-
-uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
 // A row that is whole, if there is one; its process writes meanwhile.
 std::optional<symm_share_t> copy_row(const symm_share_t& from) {
@@ -70,15 +61,9 @@ std::optional<symm_share_t> copy_row(const symm_share_t& from) {
 
 // Why the shares are of another layout; "" if they are not, or none.
 std::string read_shares(const std::string& path, pid_t pid, Seen& seen) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status{};
-  if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_uid != ::geteuid()) return "";
-  const auto bytes = static_cast<size_t>(status.st_size);
-  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  if (bytes < sizeof(symm_shares_t) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) return "";
-  void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (mapped == MAP_FAILED) return "";
-  const auto& shares = *static_cast<const symm_shares_t*>(mapped);
+  const ShownMemory shown(path, sizeof(symm_shares_t));
+  if (!shown) return "";
+  const auto& shares = *reinterpret_cast<const symm_shares_t*>(shown.words());
 
   std::string why;
   const uint64_t magic = load(shares.magic);
@@ -93,25 +78,15 @@ std::string read_shares(const std::string& path, pid_t pid, Seen& seen) {
     }
   }
 
-  ::munmap(mapped, bytes);
   return why;
 }
 
 Seen look(std::map<pid_t, std::string>& unreadable) {
   Seen seen;
-  std::error_code ignored;
-  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = process.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto pid = static_cast<pid_t>(std::stol(name));
-    for (fs::directory_iterator at(process.path() / "fd", ignored), end; !ignored && at != end;
-        at.increment(ignored)) {
-      std::error_code closed;
-      if (fs::read_symlink(at->path(), closed) != SYMM_SHARES_LINK || closed) continue;
-      const std::string why = read_shares(at->path(), pid, seen);
-      if (!why.empty()) unreadable[pid] = why;
-    }
-  }
+  for_each_descriptor(SYMM_SHARES_LINK, [&](const std::string& path, pid_t pid) {
+    const std::string why = read_shares(path, pid, seen);
+    if (!why.empty()) unreadable[pid] = why;
+  });
   return seen;
 }
 
@@ -142,12 +117,6 @@ json holders_of(const std::vector<const Share*>& leases) {
         {{"pid", pid}, {"leases", held.first}, {"seconds", seconds_since(held.second)}});
   }
   return holders;
-}
-
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
-  return text;
 }
 
 // Memory that is held, by its exporter and block, and not that of a published version.
