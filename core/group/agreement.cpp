@@ -242,6 +242,11 @@ class Agreement {
 };
 }  // namespace
 
+Deadline deadline_to_hear(Deadline of_call) noexcept {
+  constexpr uint64_t kLeastMs = 2'000;
+  return std::max(of_call, Deadline::after_ms(kLeastMs));
+}
+
 View agree(
     Group& group, const Topic& topic, const Failure& mine, Deadline deadline, MessageCall call) {
   if (group.size() > kMostRanksHere) {

@@ -66,6 +66,10 @@ struct Overtaken : Error {
   uint64_t call;
 };
 
+// The deadline of an agreement after a call whose own may be over: all have time to hear why it has
+// failed.
+Deadline deadline_to_hear(Deadline of_call) noexcept;
+
 // [collective over the living] Either all get one view, in which no rank is late, or all throw
 // one Error(timeout), which names a rank that is late. `topic` is used for nothing else. Ranks
 // that wait for this one elsewhere learn that it is in `call`.

@@ -65,8 +65,6 @@ struct Growth {
 };
 
 namespace {
-constexpr uint64_t kSettleMs = 2'000;  // for all to hear why the group was not formed
-
 // What the leader tells the living: how it was asked to grow, and the path of the place, which is
 // "" if the leader could not do its part. Filled with zeros.
 constexpr size_t kGrowthBody = 1'024;
@@ -246,8 +244,7 @@ std::shared_ptr<Group> Group::grow_in(
     } catch (...) {
       trouble = current_failure();
     }
-    View after =
-        agree(*this, topic, trouble, std::max(deadline, Deadline::after_ms(kSettleMs)), kGrow);
+    View after = agree(*this, topic, trouble, deadline_to_hear(deadline), kGrow);
     if (after.by >= 0) throw Error(after.failure);
     return after;
   };
@@ -283,8 +280,7 @@ std::shared_ptr<Group> Group::grow_in(
   }
   growth.newcomers.reset();
   ++topic.sequence;
-  const View after =
-      agree(*this, topic, trouble, std::max(deadline, Deadline::after_ms(kSettleMs)), kGrow);
+  const View after = agree(*this, topic, trouble, deadline_to_hear(deadline), kGrow);
   throw Error(after.by >= 0 ? after.failure : trouble);
 }
 

@@ -20,6 +20,7 @@
 #include "core/base/page.hpp"
 #include "core/base/text.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/group/agreement.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/group.hpp"
@@ -200,9 +201,8 @@ class Move {
  private:
   // The failure of the call, for all ranks that live.
   Failure outcome(const Failure& mine, Deadline deadline) const {
-    constexpr uint64_t kOutcomeMs = 2'000;
     try {
-      return group_->agree_on_outcome(mine, std::max(deadline, Deadline::after_ms(kOutcomeMs)));
+      return group_->agree_on_outcome(mine, deadline_to_hear(deadline));
     } catch (...) {
       return mine.status == Status::ok ? current_failure() : mine;
     }
