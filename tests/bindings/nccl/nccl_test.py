@@ -748,6 +748,11 @@ class Ranks(unittest.TestCase):
         process.kill()
         process.communicate()
 
+    def are_all(self, word, ranks):
+        """Each rank says the word next."""
+        for process in ranks:
+            self.assertEqual(process.stdout.readline(), word + "\n")
+
     def go_on(self, ranks):
         for process in ranks:
             process.stdin.write("go\n")
@@ -755,9 +760,8 @@ class Ranks(unittest.TestCase):
 
     def have_agreed(self, ranks):
         """All ranks are watched, and have made a call; each goes on then."""
-        for line in ("watched\n", "agreed\n"):
-            for process in ranks:
-                self.assertEqual(process.stdout.readline(), line)
+        self.are_all("watched", ranks)
+        self.are_all("agreed", ranks)
         self.go_on(ranks)
 
     def lines(self, process):
@@ -778,8 +782,7 @@ print(json.dumps([error, seen, shim.ncclGetLastError(None).decode(),
 assert shim.ncclCommAbort(comm) == 0
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
+        self.are_all("watched", ranks)
         time.sleep(0.1)
         begin = time.monotonic()
         ranks[1].send_signal(signal.SIGKILL)
@@ -934,8 +937,7 @@ print(json.dumps(polled), flush=True)
 os._exit(0)
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
+        self.are_all("watched", ranks)
         for process in ranks:
             self.assertGreater(json.loads(self.lines(process)[0])[0], 50)
 
@@ -984,12 +986,10 @@ print(json.dumps([max(id.bytes[64:]), async_error(comm), threading.active_count(
         """Hands rank 0's line on to rank 1, waits until the children of both are watched, and
         kills rank 0. Returns what rank 1 has found then.
         """
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
+        self.are_all("watched", ranks)
         ranks[1].stdin.write(ranks[0].stdout.readline())
         ranks[1].stdin.flush()
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "children\n")
+        self.are_all("children", ranks)
         ranks[0].send_signal(signal.SIGKILL)
         ranks[1].stdin.write("go\n")
         ranks[1].stdin.flush()
@@ -1056,8 +1056,7 @@ print(json.dumps([results[:4], wait_for_error(comm)[0], wait_for_error(child)[0]
         self.assertEqual(ranks[1].stdout.readline(), "\n")
         self.assertEqual(ranks[0].stdout.readline(), "watched\n")
         self.assertEqual(ranks[0].stdout.readline(), "\n")
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "children\n")
+        self.are_all("children", ranks)
         ranks[0].send_signal(signal.SIGKILL)
         self.go_on(ranks[1:])
         self.assertEqual(json.loads(self.lines(ranks[1])[0]), [[7, None, None, None], 6, 6])
@@ -1160,12 +1159,10 @@ print(len(files), flush=True)
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
+        self.are_all("watched", ranks)
         ranks[1].stdin.write(ranks[0].stdout.readline())
         ranks[1].stdin.flush()
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "8\n")
+        self.are_all("8", ranks)
         for process in ranks:
             process.stdin.write("go\n")
             process.stdin.flush()
@@ -1208,8 +1205,7 @@ print(json.dumps([before, settled(), open(os.environ["SYMM_NCCL_LOG"]).read().co
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
+        self.are_all("watched", ranks)
         ranks[1].stdin.write(ranks[0].stdout.readline())
         ranks[1].stdin.flush()
         for process in ranks:
@@ -1335,8 +1331,7 @@ class CudaRanks(Ranks):
             **environment,
         }
         ranks = self.ranks(size, CUDA_RANK + program, each, **environment)
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "watched\n")
+        self.are_all("watched", ranks)
         return ranks
 
     def answers(self, ranks):
@@ -1352,8 +1347,7 @@ class CudaRanks(Ranks):
 
     def survivors_of_rank_1(self, ranks):
         """The answers of ranks 0 and 2 of three. Rank 1 is killed when all are ready."""
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.are_all("ready", ranks)
         ranks[1].kill()
         living = [ranks[0], ranks[2]]
         self.go_on(living)
@@ -2177,8 +2171,7 @@ answer([got, error, shim.ncclGetLastError(None).decode(), all_reduce()])
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.are_all("ready", ranks)
         self.go_on(ranks)
         first, second = self.finished(ranks)
         self.assertEqual(first[:2], ["error 4", 6])
@@ -2214,8 +2207,7 @@ answer([result, error])
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.are_all("ready", ranks)
         self.go_on(ranks[:1])
         time.sleep(0.5)
         ranks[1].kill()
@@ -2246,8 +2238,7 @@ answer([got, result, thread.is_alive(), time.monotonic() - began])
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.are_all("ready", ranks)
         self.go_on(ranks)
         got, result, alive, seconds = self.finished(ranks)[0]
         self.assertEqual([got, result, alive], [[True, "error 6"], 0, False])
@@ -2272,8 +2263,7 @@ else:
 sys.stdin.readline()
 """,
             )
-            for process in ranks:
-                self.assertEqual(process.stdout.readline(), "ready\n")
+            self.are_all("ready", ranks)
             self.go_on(ranks)
             self.assertEqual(self.finished(ranks)[1], expected, held)
 
@@ -2301,8 +2291,7 @@ else:
 sys.stdin.readline()
 """,
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.are_all("ready", ranks)
         self.go_on(ranks)
         self.assertEqual(self.finished(ranks), [[0], 6])
 
@@ -2321,8 +2310,7 @@ sys.stdin.readline()
 """,
             SYMM_NCCL_COMMS="*",
         )
-        for process in ranks:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+        self.are_all("ready", ranks)
         self.go_on(ranks)
         expected = ["symm", True, "error 6", "error 6", 0, "symm"]
         self.assertEqual(self.finished(ranks), [expected] * 2)
@@ -2363,8 +2351,7 @@ sys.stdin.readline()
 """,
                 SYMM_NCCL_COMMS="*",
             )
-            for process in ranks:
-                self.assertEqual(process.stdout.readline(), "ready\n")
+            self.are_all("ready", ranks)
             self.go_on(ranks)
             self.assertEqual(self.finished(ranks), [["symm", 0, expected, "symm"]] * 2, flags)
 
