@@ -183,6 +183,25 @@ TEST_F(Hold, HoldsOnlySoManyVersions) {
   end(holding);
 }
 
+TEST_F(Hold, HoldsTheNewestOfThoseThatComeAtOnce) {
+  Process holding = holder({"--keep", "2"});
+  Process first = killed_maker({1});
+  wait_for(facts->step, 1);
+  holding.kill(SIGSTOP);
+  Process second = killed_maker({2, 3});
+  Process([&] { symm::ipc_lookup(name_, SYMM_COMPARE_EQ, 3); }).expect_success("who waits for it");
+  holding.kill(SIGCONT);
+  wait_for(facts->step, 2);
+
+  for (const int version : {2, 3}) {
+    EXPECT_TRUE(
+        top_shows(version, [&](const json& one) { return is_held_by(one, holding.pid()); }));
+  }
+  for (Process* process : {&first, &second, &holding}) {
+    end(*process);
+  }
+}
+
 TEST_F(Hold, WithImpossibleArgumentsIsRefused) {
   EXPECT_EQ(capture({SYMM_TOOL, "hold"}).status, 2);
   EXPECT_EQ(capture({SYMM_TOOL, "hold", "model", "--keep", "0"}).status, 2);

@@ -106,29 +106,35 @@ void Holder::look_after_those_held() {
   }
 }
 
-bool Holder::take(symm_compare_t compare, uint64_t version) {
-  PublishedVersion found;
-  try {
-    found = ipc_lookup(name_, compare, version, only_look());
-  } catch (const Error& error) {
-    if (error.status() == SYMM_ERR_TIMEOUT) return false;
-    throw;
-  }
+// From the newest down, since several may have come since the last look.
+void Holder::take_newest() {
+  symm_compare_t compare = SYMM_COMPARE_GE;
+  uint64_t bound = 0;
+  for (uint64_t looked = 0; looked < keep_; ++looked) {
+    PublishedVersion found;
+    try {
+      found = ipc_lookup(name_, compare, bound, only_look());
+    } catch (const Error& error) {
+      if (error.status() == SYMM_ERR_TIMEOUT) return;
+      throw;
+    }
+    compare = SYMM_COMPARE_LT;
+    bound = found.version;
 
-  Held held{found.version, found.token, import_for_reading(found.token)};
-  say_("holds " + name_of(held));
-  const auto place = std::find_if(
-      held_.begin(), held_.end(), [&](const Held& other) { return other.version > held.version; });
-  held_.insert(place, std::move(held));
-  return true;
+    const auto place = std::lower_bound(held_.begin(), held_.end(), found.version,
+        [](const Held& other, uint64_t version) { return other.version < version; });
+    if (place != held_.end() && place->version == found.version) continue;
+    if (place == held_.begin() && held_.size() >= keep_) return;
+    Held held{found.version, found.token, import_for_reading(found.token)};
+    say_("holds " + name_of(held));
+    held_.insert(place, std::move(held));
+  }
 }
 
 void Holder::look() {
   try {
     look_after_those_held();
-    held_.empty() ? take(SYMM_COMPARE_GE, 0) : take(SYMM_COMPARE_GT, held_.back().version);
-    while (!held_.empty() && held_.size() < keep_ && take(SYMM_COMPARE_LT, held_.front().version)) {
-    }
+    take_newest();
     while (held_.size() > keep_) {
       let_go(held_.front(), "there are newer ones");
       held_.erase(held_.begin());

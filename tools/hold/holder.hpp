@@ -32,8 +32,8 @@ class Holder {
   void give(Held& held) const;
   void let_go(Held& held, const char* why) const;
   void look_after_those_held();
-  // Takes the newest version that compares so with a number, if there is one. True if there was.
-  bool take(symm_compare_t compare, uint64_t version);
+  // Takes those of the newest versions, as many as are kept, that are not held.
+  void take_newest();
   std::string name_of(const Held& held) const;
 
   const std::string name_;
