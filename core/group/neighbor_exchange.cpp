@@ -19,10 +19,13 @@
 #include "core/base/page.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
+#include "core/group/exchange_stages.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/piece_checks.hpp"
 #include "core/group/request.hpp"
+#include "core/group/staged_pieces.hpp"
+#include "core/group/time_left.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/piece_list.hpp"
@@ -35,15 +38,13 @@ namespace {
 // The channels of an exchange's pads.
 constexpr int kBegun = 0;
 constexpr int kThere = 1;
-constexpr int kRowTold = 2;
+constexpr int kTold = 2;
 constexpr int kWordChannels = 3;
 
-// The time-out of a call on the transport that may take what is left until a deadline.
-uint64_t left_until(Deadline deadline) {
-  const uint64_t left_ns = deadline.remaining_ns();
-  if (left_ns == Deadline::kInfinite) return Deadline::kInfinite;
-  return left_ns == 0 ? Deadline::kNow : (left_ns - 1) / kMillisecondNs + 1;
-}
+// What a rank tells on the last channel while the exchange is made: that its row is there, and then
+// what ExchangeStages tells.
+constexpr uint64_t kRowTold = 1;
+constexpr uint64_t kStagesTold = 2;
 
 SignalWait at_least(int rank, int channel, uint64_t value) {
   return {rank, channel, Compare::ge, value};
@@ -71,6 +72,11 @@ NeighborExchange::NeighborExchange(const Group& group, std::vector<NeighborPart>
   for (size_t i = 0; i < parts_.size(); ++i) {
     naming_neighbor(i, [&] { add(group, i); });
   }
+
+  if (group.backend().kind() != BackendKind::host) return;
+  for (Neighbor& neighbor : neighbors_) {
+    if (neighbor.rank != group.rank() && group.maps(neighbor.rank)) stage_small(neighbor);
+  }
 }
 
 // Checks a part, and adds it to those for its rank.
@@ -87,10 +93,50 @@ void NeighborExchange::add(const Group& group, size_t index) {
 
   const auto is_its = [&](const Neighbor& one) { return one.rank == part.rank; };
   auto neighbor = std::find_if(neighbors_.begin(), neighbors_.end(), is_its);
-  if (neighbor == neighbors_.end()) neighbor = neighbors_.insert(neighbor, {part.rank, {}});
+  if (neighbor == neighbors_.end()) {
+    neighbor = neighbors_.insert(neighbor, Neighbor());
+    neighbor->rank = part.rank;
+    neighbor->staged.rank = part.rank;
+  }
   neighbor->parts.push_back(index);
   neighbor->bytes = bounded_sum(neighbor->bytes, part.bytes);
   neighbor->expected = bounded_sum(neighbor->expected, part.expected);
+}
+
+// Chooses what goes by a stage: small pieces, for the memory of the first part that has any.
+void NeighborExchange::stage_small(Neighbor& neighbor) {
+  const Memory* memory = nullptr;
+  uint64_t rows = 0;
+  for (const size_t index : neighbor.parts) {
+    NeighborPart& part = parts_[index];
+    if (part.bytes == 0 || (memory != nullptr && part.memory.get() != memory)) continue;
+    part.small = take_small(part.pieces);
+    if (part.small.empty()) continue;
+    memory = part.memory.get();
+    part.bytes -= bytes_in(part.small);
+    rows += rows_in(part.small);
+  }
+  if (rows < kFewestStagedRows) {
+    put_unstaged(neighbor);
+    return;
+  }
+
+  StagedPieces& sent = neighbor.staged.sent;
+  for (const size_t index : neighbor.parts) {
+    const NeighborPart& part = parts_[index];
+    if (!part.small.empty()) sent.add(part.source, part.offset, part.small);
+  }
+  sent.lay_out();
+  neighbor.staged.memory = memory->view().id;
+}
+
+void NeighborExchange::put_unstaged(Neighbor& neighbor) {
+  for (const size_t index : neighbor.parts) {
+    NeighborPart& part = parts_[index];
+    part.bytes += bytes_in(part.small);
+    part.pieces.insert(part.pieces.end(), part.small.begin(), part.small.end());
+    part.small.clear();
+  }
 }
 
 std::shared_ptr<NeighborExchange> NeighborExchange::create(
@@ -108,8 +154,8 @@ std::shared_ptr<NeighborExchange> NeighborExchange::create(
   // A part that is refused on this rank is refused on all, as everything that rendezvous prepares.
   const auto prepare = [&] {
     exchange = std::make_shared<NeighborExchange>(*group, make());
-    const auto rows = static_cast<size_t>(group->size()) * sizeof(PairRow);
-    return Buffer::allocate(*group, rows, {}, "exchange");
+    const size_t row = sizeof(PairRow) + sizeof(uint64_t);
+    return Buffer::allocate(*group, static_cast<size_t>(group->size()) * row, {}, "exchange");
   };
   exchange->words_ = Memory::rendezvous(group, std::ref(prepare), kTag, timeout_ms, kWordChannels);
   if (is_on_host) {
@@ -122,7 +168,9 @@ std::shared_ptr<NeighborExchange> NeighborExchange::create(
 
 NeighborExchange::PairRow NeighborExchange::row_about(int rank) const noexcept {
   for (const Neighbor& neighbor : neighbors_) {
-    if (neighbor.rank == rank) return {1, neighbor.bytes, neighbor.expected};
+    if (neighbor.rank == rank) {
+      return {1, neighbor.bytes, neighbor.expected, neighbor.staged.row()};
+    }
   }
   return {};
 }
@@ -138,10 +186,10 @@ void NeighborExchange::tell_rows(Deadline deadline) {
     group.transport().put(
         words_->view(), rank, at, &row, sizeof row, left_until(deadline), nullptr);
     group.transport().send_signal(
-        words_->view(), rank, kRowTold, SignalOp::set, 1, left_until(deadline), nullptr);
+        words_->view(), rank, kTold, SignalOp::set, kRowTold, left_until(deadline), nullptr);
   }
   for (int rank = 0; rank < group.size(); ++rank) {
-    const SignalWait told = at_least(rank, kRowTold, 1);
+    const SignalWait told = at_least(rank, kTold, kRowTold);
     group.transport().wait_signals(
         words_->view(), {&told, 1}, false, left_until(deadline), nullptr, nullptr, nullptr);
   }
@@ -168,30 +216,62 @@ void NeighborExchange::require_pair(int rank, const PairRow& theirs) const {
   }
 }
 
+// What a rank has told this one.
+NeighborExchange::PairRow NeighborExchange::row_of(int rank) const {
+  PairRow theirs{};
+  const int me = words_->group().rank();
+  std::memcpy(
+      &theirs, words_->pointer(me) + static_cast<size_t>(rank) * sizeof theirs, sizeof theirs);
+  return theirs;
+}
+
 void NeighborExchange::require_pairs() const {
-  const Group& group = words_->group();
-  for (int rank = 0; rank < group.size(); ++rank) {
-    PairRow theirs{};
-    std::memcpy(&theirs, words_->pointer(group.rank()) + static_cast<size_t>(rank) * sizeof theirs,
-        sizeof theirs);
-    require_pair(rank, theirs);
+  for (int rank = 0; rank < words_->group().size(); ++rank) {
+    require_pair(rank, row_of(rank));
   }
 }
 
 void NeighborExchange::compare(Deadline deadline) {
   Group& group = words_->group();
   const uint64_t sequence = group.next_sequence(kTag);
+  uint64_t most = 0;  // the bytes of stages that any rank needs
   try {
     tell_rows(deadline);
     Vote vote;
     try {
       require_pairs();
+      vote.value[0] = stage_bytes(staged_pairs());
     } catch (const Error& error) {
       vote.failure = error.failure();
     }
-    commit_vote(group, {MessageKind::vote, group.id(), kTag, sequence * 2}, vote, deadline);
+    const Topic topic{MessageKind::vote, group.id(), kTag, sequence * 2};
+    for (const Vote& theirs : commit_vote(group, topic, vote, deadline)) {
+      most = std::max(most, theirs.value[0]);
+    }
   } catch (const std::exception& error) {
     leave_in_step(group, error, "exchange_create: ");
+  }
+  if (most != 0) make_stages(most, deadline);
+}
+
+// The pairs of this rank of which one side stages pieces for the other.
+std::vector<StagedPair*> NeighborExchange::staged_pairs() {
+  std::vector<StagedPair*> pairs;
+  for (Neighbor& neighbor : neighbors_) {
+    StagedPair& pair = neighbor.staged;
+    pair.arriving = row_of(neighbor.rank).staged;
+    if (pair.arriving.bytes != 0 || !pair.sent.empty()) pairs.push_back(&pair);
+  }
+  return pairs;
+}
+
+void NeighborExchange::make_stages(uint64_t bytes, Deadline deadline) {
+  const size_t places = static_cast<size_t>(words_->group().size()) * sizeof(PairRow);
+  stages_ =
+      std::make_unique<ExchangeStages>(ExchangeStages::Words{words_, kTold, kStagesTold, places},
+          kTag, bytes, staged_pairs(), deadline);
+  for (Neighbor& neighbor : neighbors_) {
+    if (neighbor.staged.sent.empty()) put_unstaged(neighbor);
   }
 }
 
@@ -317,6 +397,7 @@ void NeighborExchange::tell_begun() {
 void NeighborExchange::put_to(Neighbor& neighbor) {
   const Group& group = words_->group();
   Transport& transport = group.transport();
+  if (!neighbor.staged.sent.empty()) stages_->pack(neighbor.staged);
   for (const size_t index : neighbor.parts) {
     const NeighborPart& part = parts_[index];
     if (part.bytes == 0) continue;
@@ -341,9 +422,21 @@ void NeighborExchange::put_where_ready() {
   }
 }
 
+void NeighborExchange::take_from(Neighbor& neighbor) {
+  if (neighbor.staged.to) stages_->unpack(neighbor.staged);
+  neighbor.taken = round_;
+}
+
+void NeighborExchange::take_where_there() {
+  for (Neighbor& neighbor : neighbors_) {
+    if (neighbor.taken != round_ && has(neighbor, kThere, round_)) take_from(neighbor);
+  }
+}
+
 void NeighborExchange::await_all(Deadline deadline, uint64_t timeout_ms) {
   std::vector<SignalWait> waits;
   for (;;) {
+    take_where_there();
     waits.clear();
     for (const Neighbor& neighbor : neighbors_) {
       if (neighbor.put != round_) waits.push_back(at_least(neighbor.rank, kBegun, round_));
@@ -353,12 +446,12 @@ void NeighborExchange::await_all(Deadline deadline, uint64_t timeout_ms) {
     put_where_ready();
   }
 
-  for (const Neighbor& neighbor : neighbors_) {
-    if (!has(neighbor, kThere, round_)) {
-      waits.push_back(at_least(neighbor.rank, kThere, round_));
-    }
+  for (Neighbor& neighbor : neighbors_) {
+    if (neighbor.taken == round_) continue;
+    const SignalWait there = at_least(neighbor.rank, kThere, round_);
+    if (!has(neighbor, kThere, round_)) await({&there, 1}, false, deadline, timeout_ms);
+    take_from(neighbor);
   }
-  if (!waits.empty()) await(waits, false, deadline, timeout_ms);
 }
 
 void NeighborExchange::await(

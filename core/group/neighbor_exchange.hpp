@@ -13,6 +13,7 @@
 #include "core/backend/backend.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
+#include "core/group/exchange_stages.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/request.hpp"
@@ -28,8 +29,9 @@ struct NeighborPart {
   const void* source = nullptr;
   size_t source_bytes = 0;  // SIZE_MAX: not known
   std::vector<symm_piece_t> pieces;
-  size_t expected = 0;  // bytes that the neighbour puts here in return
-  size_t bytes = 0;     // of the pieces
+  size_t expected = 0;                   // bytes that the neighbour puts here in return
+  size_t bytes = 0;                      // of the pieces
+  std::vector<symm_piece_t> small = {};  // of the pieces, if the neighbour gets them by a stage
 };
 
 // Calls `check`, and names the neighbour in the refusal that it throws.
@@ -45,7 +47,8 @@ void naming_neighbor(size_t index, const Check& check) {
 // The words by which two neighbours keep step are signals in pads of the exchange's own. Each has
 // one writer, the rank that it tells of, and only grows:
 //   begun[i -> j]  the last round that rank i has started, told to its neighbour j
-//   there[i -> j]  the last round of which rank i has put all pieces into j's blocks
+//   there[i -> j]  the last round of which rank i has put all pieces into j's blocks, or packed
+//                  into a stage there (staged_pieces.hpp)
 //
 // Between finish() of a round and start() of the next one, a rank may read what came, and no
 // neighbour writes there. Between start() and finish() it may read none of it, and must leave what
@@ -53,9 +56,10 @@ void naming_neighbor(size_t index, const Check& check) {
 //   1. rank i puts the pieces of round k to j only when it has seen begun[j -> i] >= k. Rank j says
 //      so in its own start(k), so it has done with what round k-1 brought.
 //   2. rank i stores there[i -> j] = k behind the pieces of round k, and a signal is seen after all
-//      that was put before it. finish(k) of j waits for that word of each neighbour i.
+//      that was put before it. finish(k) of j waits for that word of each neighbour i, and then
+//      unpacks what i has put into its stage.
 //   3. no piece of round k+1 reaches j before it has called start(k+1), by 1; it cannot call that
-//      before finish(k) has returned.
+//      before finish(k) has returned. So one stage for each direction of a pair is enough.
 //   4. finish(k) of i returns when i has put all its own pieces of round k: nobody else reads the
 //      sources.
 // A rank that is ahead waits for its neighbours in finish(), never in start(): what start() finds
@@ -100,23 +104,31 @@ class NeighborExchange {
     std::vector<size_t> parts;  // by their places in parts_
     uint64_t bytes = 0;
     uint64_t expected = 0;
-    uint64_t told = 0;  // the last round that it was told of
-    uint64_t put = 0;   // the last round of which it has all pieces
+    uint64_t told = 0;   // the last round that it was told of
+    uint64_t put = 0;    // the last round of which it has all pieces
+    uint64_t taken = 0;  // the last round of which all its pieces are here, and unpacked
+    StagedPair staged;
   };
   // What a rank tells another one about their pair when the exchange is made.
   struct PairRow {
     uint64_t is_neighbor;
     uint64_t bytes;
     uint64_t expected;
+    StageRow staged;
   };
   // Keeps two threads of a rank out of one round.
   class Turn;
 
   void add(const Group& group, size_t index);
+  void stage_small(Neighbor& neighbor);
+  void put_unstaged(Neighbor& neighbor);
   PairRow row_about(int rank) const noexcept;
   void tell_rows(Deadline deadline);
+  PairRow row_of(int rank) const;
   void require_pairs() const;
   void require_pair(int rank, const PairRow& theirs) const;
+  std::vector<StagedPair*> staged_pairs();
+  void make_stages(uint64_t bytes, Deadline deadline);
   void compare(Deadline deadline);
   void compare_and_make_rounds(Deadline deadline);
   std::unique_ptr<ExchangeRounds> make_rounds() const;
@@ -126,6 +138,8 @@ class NeighborExchange {
   void put_to(Neighbor& neighbor);
   bool has(const Neighbor& neighbor, int channel, uint64_t value) const;
   void put_where_ready();
+  void take_from(Neighbor& neighbor);
+  void take_where_there();
   void await_all(Deadline deadline, uint64_t timeout_ms);
   void await(std::span<const SignalWait> waits, bool any, Deadline deadline, uint64_t timeout_ms);
   [[noreturn]] void throw_late(const Error& error, uint64_t timeout_ms) const;
@@ -133,6 +147,7 @@ class NeighborExchange {
   std::vector<NeighborPart> parts_;
   std::vector<Neighbor> neighbors_;
   std::shared_ptr<Memory> words_;
+  std::unique_ptr<ExchangeStages> stages_;  // null: no rank stages anything
   // Null: rounds are signals and puts of this class.
   std::unique_ptr<ExchangeRounds> rounds_;
   std::atomic<bool> is_in_call_{false};

@@ -282,6 +282,73 @@ TEST(Exchange, NamesANeighbourThatHasLeft) {
   });
 }
 
+// The 8 bytes of each of 64 lines of a block.
+constexpr symm_piece_t kColumn = {0, 0, 8, 64, 8, 64};
+
+// What goes packed is unpacked by the receiver, which is ahead here, or looks often, or finds
+// several rounds of others between.
+TEST(Exchange, UnpacksWhatWasPackedOnceARound) {
+  as_processes(3, [](int rank, const Group& group) {
+    const Block block = allocate(group, size_t{3} * 64 * 64);
+    std::vector<uint64_t> words(64);
+    std::vector<symm_neighbor_t> neighbors;
+    for (int peer = 0; peer < 3; ++peer) {
+      const size_t own = static_cast<size_t>(rank) * 64 * 64;
+      neighbors.push_back(symm::neighbor(
+          peer, block.memory, own, symm::Span(words), {&kColumn, 1}, kColumn.rows * 8));
+    }
+    const symm::NeighborExchange exchange = group.exchange(neighbors);
+
+    for (uint64_t round = 1; round <= 200; ++round) {
+      for (size_t i = 0; i < words.size(); ++i) {
+        words[i] = static_cast<uint64_t>(rank) * 1'000'000 + round * 100 + i;
+      }
+      exchange.start();
+      EXPECT_TRUE(eventually([&] {
+        try {
+          exchange.finish({round % 2 == 0 ? SYMM_TIMEOUT_NOW : 1});
+        } catch (const symm::Error& error) {
+          if (error.status() != SYMM_ERR_TIMEOUT) throw;
+          return false;
+        }
+        return true;
+      }));
+      for (uint64_t from = 0; from < 3; ++from) {
+        const uint64_t* const column = block.at<uint64_t>(rank) + from * 64 * 8;
+        for (uint64_t i = 0; i < 64; ++i) {
+          ASSERT_EQ(column[i * 8], from * 1'000'000 + round * 100 + i) << "round " << round;
+          ASSERT_EQ(column[i * 8 + 1], 0U);
+        }
+      }
+    }
+    group.barrier();
+  });
+}
+
+// A rank that has released a memory cannot unpack anything there: its neighbour puts straight into
+// the block, which it has mapped still.
+TEST(Exchange, PutsStraightIntoABlockThatItsOwnerHasReleased) {
+  as_processes(2, [](int rank, const Group& group) {
+    Block block = allocate(group, size_t{64} * 64);
+    std::vector<uint64_t> words(64, 7);
+    std::vector<symm_neighbor_t> neighbors(1, SYMM_NEIGHBOR_INIT);
+    if (rank == 0) {
+      neighbors[0] = symm::neighbor(1, block.memory, 0, symm::Span(words), {&kColumn, 1}, 0);
+    } else {
+      block = {};
+      neighbors[0].expected_bytes = kColumn.rows * 8;
+    }
+    const symm::NeighborExchange exchange = group.exchange(neighbors);
+    exchange.start();
+    exchange.finish();
+    group.barrier();
+    if (rank == 0) {
+      EXPECT_EQ(block.at<uint64_t>(1)[63 * 8], 7U);
+    }
+    group.barrier();
+  });
+}
+
 // A rank is killed at any place of a round, or before its neighbours know that they have an
 // exchange. Each of them hears who it was.
 std::string go_until_a_rank_dies(int rank, const Group& group, std::chrono::microseconds delay) {

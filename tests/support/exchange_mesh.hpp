@@ -18,7 +18,7 @@ namespace support {
 class ExchangeMesh {
  public:
   // The part of each block in which the pieces of one rank go.
-  static constexpr size_t kArea = 512;
+  static constexpr size_t kArea = 2048;
 
   ExchangeMesh(int size, uint64_t seed) : size_(static_cast<size_t>(size)) {
     std::mt19937_64 random(seed);
@@ -31,8 +31,9 @@ class ExchangeMesh {
       for (size_t b = a; b < size_; ++b) {
         if (random() % one_in != 0) continue;
         are_neighbors_[at(a, b)] = are_neighbors_[at(b, a)] = true;
-        lists_[at(a, b)] = lists.draw();
-        lists_[at(b, a)] = lists.draw();
+        for (const size_t pair : {at(a, b), at(b, a)}) {
+          lists_[pair] = random() % 2 == 0 ? lists.draw() : lists.draw_apart();
+        }
       }
     }
   }

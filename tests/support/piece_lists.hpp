@@ -25,6 +25,18 @@ class PieceLists {
     return pieces;
   }
 
+  // Draws rows of which most have few bytes and a cache line to themselves, as those of a face
+  // across the lines of a cube, and pieces of any kind between them.
+  std::vector<symm_piece_t> draw_apart() {
+    std::vector<symm_piece_t> pieces;
+    size_t free = below(64);
+    while (free < bytes_ - kApart) {
+      pieces.push_back(below(8) == 0 ? piece_from(free) : piece_apart(free));
+    }
+    std::shuffle(pieces.begin(), pieces.end(), random_);
+    return pieces;
+  }
+
   // A table of `count` of the pages that there are, each once.
   std::vector<uint64_t> pages(size_t count, size_t there_are) {
     std::vector<uint64_t> numbers(there_are);
@@ -39,6 +51,20 @@ class PieceLists {
   size_t below(size_t limit) { return random_() % limit; }
 
  private:
+  static constexpr size_t kApart = 64;
+
+  symm_piece_t piece_apart(size_t& free) {
+    symm_piece_t piece{};
+    piece.bytes = below(2) == 0 ? 8 : 1 + below(40);
+    piece.to = free;
+    piece.to_stride = kApart + below(16);
+    piece.rows = std::min(below(20), (bytes_ - free - piece.bytes) / piece.to_stride + 1);
+    free += std::max<uint64_t>(piece.rows, 1) * piece.to_stride;
+
+    read_somewhere(piece);
+    return piece;
+  }
+
   // Most pieces are short, as those of halos are.
   uint64_t row_bytes() {
     constexpr uint64_t kOften[] = {0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64};
