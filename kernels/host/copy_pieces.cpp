@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/prefetch.hpp"
+#include "kernels/host/slices.hpp"
 #include "kernels/piece_list.hpp"
 #include "kernels/piece_rows.hpp"
 #include "symm/symm.h"
@@ -25,10 +27,29 @@ void each_row(
   }
 }
 
+// Stores wait for their lines one after the other, and a processor has only some of them under way.
+// So where each row has lines of its own, which another processor may have, they are fetched so
+// many rows before.
+constexpr uint64_t kRowsAhead = 8;
+
 template <size_t kBytes>
 void copy_short(std::byte* to, const std::byte* from, const symm_piece_t& piece) {
-  each_row(to, from, piece,
-      [](std::byte* row_to, const std::byte* row_from) { std::memcpy(row_to, row_from, kBytes); });
+  const auto copy_row = [](std::byte* row_to, const std::byte* row_from) {
+    std::memcpy(row_to, row_from, kBytes);
+  };
+  const uint64_t rows = rows_of(piece);
+  if (rows <= kRowsAhead || piece.to_stride < kLine) return each_row(to, from, piece, copy_row);
+
+  symm_piece_t part = piece;
+  part.rows = rows - kRowsAhead;
+  const uint64_t ahead = kRowsAhead * piece.to_stride;
+  each_row(to, from, part, [&](std::byte* row_to, const std::byte* row_from) {
+    prefetch_for_write(row_to + ahead);
+    copy_row(row_to, row_from);
+  });
+  const uint64_t done = part.rows;
+  part.rows = kRowsAhead;
+  each_row(to + done * piece.to_stride, from + done * piece.from_stride, part, copy_row);
 }
 
 void copy_piece(std::byte* to, const std::byte* from, const symm_piece_t& piece, bool nontemporal) {

@@ -38,6 +38,16 @@ TEST(CopyPieces, InOneStretch) {
   }
 }
 
+// Lines are fetched ahead only for rows that the piece has.
+TEST(CopyPieces, ShortRowsThatLieApart) {
+  for (const uint64_t bytes : {1, 2, 4, 8, 12, 16, 24, 32, 48, 64}) {
+    for (uint64_t rows = 1; rows <= 30; ++rows) {
+      expect_copied(
+          {{3, 5, bytes, rows, bytes + 1, 67}, {1, 3000, bytes, rows, 0, 64}}, 8192, false);
+    }
+  }
+}
+
 // Long rows are stored past the caches, and the short ones between them are not.
 TEST(CopyPieces, LongRowsWithNontemporalStores) {
   constexpr uint64_t kRow = 5000;
