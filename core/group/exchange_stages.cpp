@@ -1,6 +1,6 @@
 // How the stages of an exchange are made. A rank that is to unpack tells each neighbour where its
-// stage is; the neighbour leaves the list there, which the rank reads, once. From the first round on
-// there are packed rows in the place of the list.
+// stage is; the neighbour leaves the list there, which the rank reads, once. From the first round
+// on there are packed rows in the place of the list.
 #include "core/group/exchange_stages.hpp"
 
 #include <algorithm>

@@ -48,7 +48,7 @@ TEST(StagedPieces, AreNoRowsBesideEachOther) {
   EXPECT_TRUE(apart.empty());
 }
 
-// Of two sources, the second one before the first, in one vector.
+// Two sources lie in one vector, and the second one is added before the first.
 void expect_as_straight(uint64_t seed) {
   constexpr size_t kBytes = 4096;
   PieceLists lists(seed, kBytes);
