@@ -40,7 +40,7 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_collective_options, options, wire_group, SYMM_COLLECTIVE_OPTIONS_INIT)
+SYMM_OPTIONS(symm_collective_options, options, word_pointer, SYMM_COLLECTIVE_OPTIONS_INIT)
 SYMM_OPTIONS(symm_rmsnorm_call, norm, scale_out, SYMM_RMSNORM_CALL_INIT)
 SYMM_OPTIONS(symm_batch_options, options, request, SYMM_BATCH_OPTIONS_INIT)
 
@@ -94,6 +94,13 @@ Manner complete(
   }
   if (given.wire_dtype != 0 || given.wire_group != 0) {
     call.scaling.wire = Wire(wire_format(given.wire_dtype, given.wire_group));
+  }
+  if (given.chunk_bytes != 0 || given.progress != nullptr || given.ready != nullptr ||
+      given.word_value != 0 || given.word_pointer != nullptr) {
+    call.words = {
+        given.chunk_bytes, given.progress, given.ready, given.word_value, given.word_pointer};
+    check_words(call);
+    call.scaling.factor = Number::of_bits(call.words.number(call.count));
   }
   return {given.tag, given.request};
 }

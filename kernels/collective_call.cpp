@@ -127,6 +127,17 @@ static_assert([] {
 constexpr uint64_t kHasWire = 4;
 static_assert(Wire::kBits <= 12);
 
+// So does a factor of no position that changes the type, from a pointer: those are the bits of the
+// number of chunks.
+constexpr uint64_t kInChunks = 7;
+constexpr uint64_t kIsMixed = 1U << 12;  // so that the number is not 0
+
+// The collective that a call in chunks is of, if this is one of its plain calls.
+Collective whole_of(Collective collective) {
+  if (collective == Collective::alltoallv) return Collective::allgather;
+  return collective == Collective::reduce_scatterv ? Collective::reduce_scatter : collective;
+}
+
 constexpr Collective kCarried[] = {
     Collective::allreduce, Collective::reduce_scatter, Collective::reduce};
 static_assert(kCarried[carried_number(Collective::allreduce)] == Collective::allreduce);
@@ -207,6 +218,7 @@ uint64_t CallSignature::packed() const noexcept {
                               uint64_t{scaling.result != scaling.dtype} << 3;
   const Wire& wire = scaling.wire;
   if (wire) scaled = kHasWire;
+  if (is_chunked()) scaled = kInChunks;
   const uint64_t factor = wire ? wire.bits() : bits_of_factor(scaling);
   const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
   return bits(bits_before(*this)) << 48 | scaled << 44 | bits(block_limit) << 36 |
@@ -222,7 +234,12 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   const uint64_t scaled = packed >> 44 & 0xF;
   const bool is_more = scaled == kMoreCollectives;
   const bool has_wire = scaled == kHasWire;
-  if (has_wire) {
+  const bool in_chunks = scaled == kInChunks;
+  if (in_chunks) {
+    const uint64_t number = (packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8;
+    signature.scaling.kind = Factor::mixed;
+    signature.scaling.factor = Number::of_bits(number | kIsMixed);
+  } else if (has_wire) {
     signature.scaling.wire = Wire::of_bits((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8);
   } else if (scaled != 0 && !is_more) {
     const bool changes_type = (scaled >> 3 & 1) != 0;
@@ -238,8 +255,8 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
         (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed, {}, Number::of_bits(factor)};
   }
 
-  signature.root =
-      static_cast<int32_t>(packed >> 16 & (signature.scaling || has_wire ? 0xFF : 0xFFFF));
+  signature.root = static_cast<int32_t>(
+      packed >> 16 & (signature.scaling || has_wire || in_chunks ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(
       (packed >> 12 & 0xF) | static_cast<uint64_t>(is_more) << kCollectiveBits);
   const uint64_t op_bits = packed >> 8 & 7;
@@ -267,9 +284,9 @@ std::string CallSignature::text() const {
   // An all-reduce with RMSNorm, or a plain one that it is made of, has the length of its rows here.
   const bool has_norm = !traits(collective).has_root() && root != 0 && !scaling.wire;
 
-  std::string all =
-      symm::text(collective_name(has_norm ? Collective::allreduce_rmsnorm : collective), "(",
-          dtype_name(scaling ? scaling.dtype : dtype));
+  const Collective whole = is_chunked() ? whole_of(collective) : collective;
+  std::string all = symm::text(collective_name(has_norm ? Collective::allreduce_rmsnorm : whole),
+      "(", dtype_name(scaling ? scaling.dtype : dtype));
   if (traits(collective).has_op && !has_norm) all += symm::text(", ", op_name(op));
 
   if (scaling.position != ScalePosition::none) {
@@ -288,6 +305,11 @@ std::string CallSignature::text() const {
   if (has_norm) all += symm::text(", hidden ", root);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
   if (scaling.wire) all += symm::text(", ", text_of_wire(scaling.wire));
+  if (is_chunked()) {
+    const bool is_mixed = scaling.kind == Factor::mixed;
+    all += symm::text(", in chunks with hash ",
+        is_mixed ? scaling.factor.bits() - kIsMixed : mixed(scaling.factor));
+  }
   if (order == Order::tree) all += ", in tree order";
   if (is_free(*this)) all += ", in any order";
   if (algorithm != Algorithm::automatic) {

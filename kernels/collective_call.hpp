@@ -31,14 +31,39 @@ struct Scaling {
   // No part of the scaling, and never there with one. It lies here so that a signature fits in a
   // line. Kept, and added to, in the plain calls of a call with a wire (wire_call.hpp).
   Wire wire{};
-  Number factor;  // if it is `mixed`, these 10 or 12 bits
+  // If it is `mixed`, these 10 or 12 bits. Without a scaling it has the bits of a number that tells
+  // chunks from others (ChunkWords), or 0: a signature has no room for both. Like the wire it is
+  // kept in the plain calls of a call in chunks (chunked_call.hpp).
+  Number factor;
 
   explicit operator bool() const noexcept { return dtype != DType{}; }
   // The rest is zero if there is no scaling, as in most calls.
   bool operator==(const Scaling& o) const noexcept {
-    return dtype == o.dtype && wire == o.wire &&
-           (!*this || (result == o.result && position == o.position && kind == o.kind &&
-                          factor == o.factor));
+    return dtype == o.dtype && wire == o.wire && factor == o.factor &&
+           (!*this || (result == o.result && position == o.position && kind == o.kind));
+  }
+};
+
+// The words of a call in chunks: those that it writes, or those that it waits for. Of chunk c of
+// block b the word has index b * chunks + c.
+struct ChunkWords {
+  // Chunks begin at multiples of so many bytes, and so at packs of every kind of element.
+  static constexpr size_t kUnit = 16;
+
+  size_t chunk_bytes = 0;  // 0: the call is not in chunks
+  uint32_t* progress = nullptr;
+  const uint32_t* ready = nullptr;
+  uint32_t value = 0;
+  const uint32_t* pointer = nullptr;  // if it is given, the value is read there when the call runs
+
+  explicit operator bool() const noexcept { return chunk_bytes != 0; }
+  size_t chunks_of(size_t block_bytes) const noexcept {
+    return block_bytes == 0 ? 0 : (block_bytes - 1) / chunk_bytes + 1;
+  }
+  // A number, other than 0, by which ranks find out that they do not cut alike.
+  uint64_t number(size_t count) const noexcept {
+    const uint64_t mixed = (chunk_bytes * 0x9E3779B97F4A7C15U ^ count) * 0xD6E8FEB86659FD93U;
+    return (mixed ^ mixed >> 32) | 1;
   }
 };
 
@@ -104,6 +129,8 @@ struct CallSignature {
   std::string text() const;  // "allreduce(f32, sum, count 8)"; "?" for values that are not known
 
   size_t unit() const noexcept { return count * size_of(dtype); }  // bytes of `count` elements
+  // Whether the call is in chunks, or is one of the plain calls of such a call.
+  bool is_chunked() const noexcept { return !scaling && scaling.factor.bits() != 0; }
   // Whether operands are to travel as codes. Calls that carry these have none of their own.
   bool has_wire() const noexcept { return scaling.wire && scaling.wire.carries == 0; }
 };
@@ -137,7 +164,11 @@ struct CollectiveCall : CallSignature {
   void* stream = nullptr;
   Pieces* pieces = nullptr;       // null unless the collective is in pieces
   const RmsNorm* norm = nullptr;  // null unless RMSNorm follows; a call that is planned needs none
+  ChunkWords words{};             // not there in the plain calls of a call in chunks
 
+  // Whether the call is made by one algorithm, and not of plain calls and what is done between
+  // them.
+  bool is_plain() const noexcept { return !scaling && norm == nullptr && !has_wire() && !words; }
   // The bytes that symm_group_stats_t counts.
   size_t bytes() const noexcept { return pieces == nullptr ? unit() : bytes_of_pieces(); }
 

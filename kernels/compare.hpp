@@ -55,6 +55,11 @@ SYMM_HOST_DEVICE constexpr bool holds(uint64_t word, Compare compare, uint64_t v
   return false;
 }
 
+// Whether a word that only grows, and may wrap, has reached a value.
+SYMM_HOST_DEVICE constexpr bool has_reached(uint32_t word, uint32_t value) {
+  return static_cast<int32_t>(word - value) >= 0;
+}
+
 // The sign of a comparison, for messages.
 constexpr const char* sign_of(Compare compare) {
   constexpr const char* kSigns[] = {"==", "!=", "<", "<=", ">", ">="};

@@ -171,8 +171,8 @@ void NcclColumn::advise(const CollectiveCall& call, PlanReport& report) const {
     report.advice_reason = "NCCL was not measured: the plan table has no column of it";
     return;
   }
-  if (call.algorithm != Algorithm::automatic || call.scaling || call.has_wire() ||
-      call.norm != nullptr || call.pieces != nullptr || call.block_limit != 0) {
+  if (call.algorithm != Algorithm::automatic || !call.is_plain() || call.pieces != nullptr ||
+      call.block_limit != 0) {
     report.advice_reason = "NCCL was not measured beside calls with these options";
     return;
   }

@@ -24,6 +24,11 @@ class Deadline {
   // 0 when expired, kInfinite for never(). On a thread whose waits are interrupted every deadline
   // has passed.
   uint64_t remaining_ns() const noexcept;
+  // As a timeout: at least 1, kInfinite for never().
+  uint64_t left_ms() const noexcept {
+    const uint64_t ns = remaining_ns();
+    return ns == kInfinite ? ns : ns / 1'000'000 + 1;
+  }
   int remaining_ms() const noexcept;  // for poll(): rounded up, -1 for never(), capped at 2^30
 
  private:

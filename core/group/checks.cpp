@@ -697,6 +697,34 @@ void check_wire(const CollectiveCall& call, const CollectiveRow& row) {
   }
 }
 
+// The words of a call in chunks are those of one block or of a block for each rank.
+size_t bytes_of_words(const Group& group, const CollectiveCall& call) {
+  const size_t blocks =
+      call.collective == Collective::allreduce ? 1 : static_cast<size_t>(group.size());
+  return call.words.chunks_of(call.unit()) * blocks * sizeof(uint32_t);
+}
+
+void check_words_of_group(const Group& group, const CollectiveCall& call) {
+  if (group.backend().kind() != BackendKind::host) {
+    throw Error(
+        Status::unsupported, "options.chunk_bytes: calls in chunks are of groups on the host");
+  }
+  const OperandBytes bytes =
+      operand_bytes(kCollectiveTable[call.collective].traits, call.unit(), group.size());
+  const size_t words = bytes_of_words(group, call);
+  const bool gathers = call.collective == Collective::allgather;
+  const Operand given = gathers ? operand_of("options.progress", call.words.progress, words)
+                                : operand_of("options.ready", call.words.ready, words);
+  if (given.begin == nullptr) return;
+  require_operand(given);
+  if (overlap(given, operand_of("recv", call.recv, bytes.recv))) {
+    refuse_argument(given.name, "overlaps recv");
+  }
+  if (gathers && overlap(given, operand_of("send", call.send, bytes.send))) {
+    refuse_argument(given.name, "overlaps send");
+  }
+}
+
 void check_values(const Group& group, const CollectiveCall& call, const CollectiveRow& row) {
   require_waiting(call.timeout_ms, "options.timeout_ms");
   if (!is_valid(call.dtype)) throw unknown_dtype(static_cast<int>(call.dtype));
@@ -733,6 +761,47 @@ void check_values(const Group& group, const CollectiveCall& call, const Collecti
 }
 }  // namespace
 
+// The back end is not asked: some of it is not known before the call is complete.
+void check_words(const CollectiveCall& call) {
+  const ChunkWords& words = call.words;
+  const bool gathers = call.collective == Collective::allgather;
+  const bool reduces =
+      call.collective == Collective::allreduce || call.collective == Collective::reduce_scatter;
+  if (words.progress != nullptr && !gathers) {
+    refuse_argument(call, "options.progress", "goes with allgather, not with $collective");
+  }
+  if (words.ready != nullptr && !reduces) {
+    refuse_argument(
+        call, "options.ready", "goes with allreduce and reduce_scatter, not with $collective");
+  }
+  if (!gathers && !reduces) {
+    refuse_argument(call, "options.chunk_bytes", "$collective is not made in chunks");
+  }
+  if (words.chunk_bytes == 0 || words.chunk_bytes % ChunkWords::kUnit != 0) {
+    refuse_argument(
+        "options.chunk_bytes", format("%zu is not a multiple of %zu from %zu on", words.chunk_bytes,
+                                   ChunkWords::kUnit, ChunkWords::kUnit));
+  }
+
+  const auto require_aligned = [](const char* argument, const void* word) {
+    if (reinterpret_cast<uintptr_t>(word) % sizeof(uint32_t) == 0) return;
+    refuse_argument(argument, format("%p is not a multiple of 4", word));
+  };
+  require_aligned("options.progress", words.progress);
+  require_aligned("options.ready", words.ready);
+  require_aligned("options.word_pointer", words.pointer);
+  if (words.pointer != nullptr && words.value != 0) {
+    refuse_argument("options.word_value, word_pointer", "one of them must be 0");
+  }
+  if (call.scaling || call.scaling.wire) {
+    refuse_argument(
+        "options.chunk_bytes", "does not go with a factor, another result_dtype or a wire_dtype");
+  }
+  if (call.algorithm != Algorithm::automatic && call.collective != Collective::allreduce) {
+    refuse_argument(call, "options.algorithm", "$collective in chunks has none to choose");
+  }
+}
+
 void check_call(const Group& group, const CollectiveCall& call) {
   if (!is_valid(call.collective)) refuse_unknown("collective", static_cast<int>(call.collective));
   // The row is looked up, because the comparisons of traits() would slow down a small
@@ -748,6 +817,7 @@ void check_call(const Group& group, const CollectiveCall& call) {
     check_norm_operands(call, *call.norm);
   } else if (!row.traits.in_pieces) {
     check_blocks(group, call, row);
+    if (call.words) check_words_of_group(group, call);
   } else if (call.pieces->counts.capacities && group.backend().kind() != BackendKind::host) {
     check_pieces_on_device(call);
   } else {
@@ -803,6 +873,12 @@ template <class Add>
 void add_operands(const Group& group, const CollectiveCall& call, const Add& add) {
   const CollectiveTraits& what = kCollectiveTable[call.collective].traits;
   add("options.scale_pointer", call.scale_pointer, sizeof(float), false);
+  if (call.words) {
+    const size_t words = bytes_of_words(group, call);
+    add("options.progress", call.words.progress, words, true);
+    add("options.ready", call.words.ready, words, false);
+    add("options.word_pointer", call.words.pointer, sizeof(uint32_t), false);
+  }
 
   if (const RmsNorm* norm = call.norm; norm != nullptr) {
     for (const NormOperand& operand : norm_operands(call, *norm)) {

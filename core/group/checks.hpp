@@ -41,6 +41,9 @@ void naming_message(size_t index, const Check& check) {
 WireFormat wire_format(int dtype, int group);
 Error unknown_dtype(int value);
 
+// Throws unless a call can be in chunks, with these words.
+void check_words(const CollectiveCall& call);
+
 // Throws unless a constant is known: a newer library may know it, but no library will know a
 // negative one.
 void require_known(bool is_known, int value, const char* argument);

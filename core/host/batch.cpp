@@ -23,8 +23,8 @@ size_t larger_operand(const CollectiveCall& call, int ranks) {
 
 // A call of an algorithm that was asked for is left alone: the algorithm may have limits.
 bool is_mergeable(const CollectiveCall& call, int ranks) {
-  return ranks > 1 && call.pieces == nullptr && call.norm == nullptr && !call.scaling &&
-         !call.has_wire() && call.collective != Collective::allreduce_rmsnorm &&
+  return ranks > 1 && call.is_plain() && call.pieces == nullptr &&
+         call.collective != Collective::allreduce_rmsnorm &&
          call.algorithm == Algorithm::automatic && larger_operand(call, ranks) <= kMostMergeable;
 }
 

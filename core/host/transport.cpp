@@ -27,6 +27,7 @@
 #include "core/host/call_sync.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
+#include "kernels/chunked_call.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
@@ -527,15 +528,13 @@ void HostTransport::prepare(const CollectiveCall& call) {
 void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   if (context_.check) controls_.forget_refusal();
-  const bool is_plain = !call.scaling && call.norm == nullptr && !call.has_wire();
-  if (is_plain && call.algorithm != Algorithm::automatic) require_possible(call);
+  if (call.is_plain() && call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, collective_name(call.collective));
   collective_in_turn(call);
 }
 
 void HostTransport::collective_in_turn(const CollectiveCall& call) {
-  const bool is_plain = !call.scaling && call.norm == nullptr && !call.has_wire();
-  stats_.add_collective(call, is_plain ? plain_collective(call) : collective_in_parts(call));
+  stats_.add_collective(call, call.is_plain() ? plain_collective(call) : collective_in_parts(call));
 }
 
 // The ranks choose the same calls to merge, since they choose by what must agree.
@@ -546,18 +545,14 @@ void HostTransport::batch(std::span<CollectiveCall> calls) {
   const uint64_t timeout_ms = calls[0].timeout_ms;
   const TimedLock turn(collective_mutex_, timeout_ms, "batch");
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  const auto left_ms = [&] {
-    const uint64_t ns = deadline.remaining_ns();
-    return ns == Deadline::kInfinite ? ns : ns / kMillisecondNs + 1;
-  };
 
   for (const MergeableCalls& part : parts_of(calls, context_.size)) {
     if (part.size() > 1) {
-      merged(part, left_ms());
+      merged(part, deadline.left_ms());
       continue;
     }
     CollectiveCall& alone = calls[static_cast<size_t>(part[0] - calls.data())];
-    alone.timeout_ms = left_ms();
+    alone.timeout_ms = deadline.left_ms();
     collective_in_turn(alone);
   }
 }
@@ -580,8 +575,53 @@ Algorithm HostTransport::collective_by_wire(const CollectiveCall& call) {
   return parts.algorithm();
 }
 
-// Makes a call with a factor, with RMSNorm or with a wire as plain calls of its parts.
+// Waits for a word that a thread of this process, or any process that maps it, stores plainly.
+void HostTransport::await_chunk(
+    const CollectiveCall& call, uint32_t value, size_t index, LazyDeadline& deadline) {
+  const uint32_t& word = call.words.ready[index];
+  const auto is_there = [&] { return has_reached(load_acquire(word), value); };
+  if (is_there()) return;
+
+  Waiter nobody_rings{};
+  const auto never = [] { return false; };
+  const WaitEnd end = controls_.await_condition(
+      {is_there, never, {}, false, context_.rank, "ready"}, nobody_rings, deadline);
+  if (end == WaitEnd::reached) return;
+  if (end == WaitEnd::revoked) throw Error(context_.revocation->failure());
+  controls_.fail(context_.blame(context_.rank, Status::timeout,
+      format("%s: options.ready[%zu] of rank %d was %u, and had not reached %u within %lu ms",
+          collective_name(call.collective), index, context_.rank, load_acquire(word), value,
+          deadline.timeout_ms())));
+}
+
+// The deadline is that of all plain calls together.
+Algorithm HostTransport::collective_in_chunks(const CollectiveCall& call) {
+  LazyDeadline deadline(call.timeout_ms);
+  const ChunkWords& words = call.words;
+  const uint32_t value = words.pointer != nullptr ? load_acquire(*words.pointer) : words.value;
+  const auto copy_own = [&](std::byte* to, const std::byte* from, size_t bytes) {
+    copy(to, from, bytes, nullptr);
+  };
+  const auto tell = [&](size_t index) {
+    if (words.progress != nullptr) store_release(words.progress[index], value);
+  };
+  const auto await_ready = [&](size_t index) {
+    if (words.ready != nullptr) await_chunk(call, value, index, deadline);
+  };
+
+  ChunkedCall parts(call, context_.rank, context_.size);
+  if (call.algorithm != Algorithm::automatic) require_possible(parts.plain_call());
+  Algorithm algorithm{};
+  parts.run(ChunkSteps{copy_own, tell, await_ready}, [&](CollectiveCall plain) {
+    plain.timeout_ms = deadline.get().left_ms();
+    algorithm = plain_collective(plain);
+  });
+  return algorithm;
+}
+
+// Makes a call with a factor, with RMSNorm, with a wire or in chunks as plain calls of its parts.
 Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
+  if (call.words) return collective_in_chunks(call);
   if (call.has_wire()) return collective_by_wire(call);
   Algorithm algorithm{};
   const auto make = [&](const CollectiveCall& plain) { algorithm = plain_collective(plain); };
@@ -674,6 +714,12 @@ PlanReport HostTransport::plan(const CollectiveCall& call) {
     const WireCall parts(call, context_.rank, context_.size, &elsewhere, wire_bytes());
     PlanReport report = plan_plain(parts.plain_call());
     report.algorithm = parts.algorithm();
+    report.reason = parts.why() + report.reason;
+    return report;
+  }
+  if (call.words) {
+    ChunkedCall parts(call, context_.rank, context_.size);
+    PlanReport report = plan_plain(parts.plain_call());
     report.reason = parts.why() + report.reason;
     return report;
   }

@@ -156,6 +156,9 @@ class HostTransport : public Transport {
       LazyDeadline& deadline, const std::function<std::string()>& what);
   Algorithm collective_in_parts(const CollectiveCall& call);
   Algorithm collective_by_wire(const CollectiveCall& call);
+  Algorithm collective_in_chunks(const CollectiveCall& call);
+  void await_chunk(
+      const CollectiveCall& call, uint32_t value, size_t index, LazyDeadline& deadline);
   // Makes calls of a batch as one. Under collective_mutex_, as is collective_in_turn().
   void merged(std::span<const CollectiveCall* const> calls, uint64_t timeout_ms);
   void collective_in_turn(const CollectiveCall& call);

@@ -39,6 +39,15 @@ inline uint64_t change(
   return change(*static_cast<std::atomic<uint64_t>*>(word), op, value, compare);
 }
 
+// A word of a caller by which threads tell each other what is there.
+inline uint32_t load_acquire(const uint32_t& word) noexcept {
+  return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+}
+
+inline void store_release(uint32_t& word, uint32_t value) noexcept {
+  __atomic_store_n(&word, value, __ATOMIC_RELEASE);
+}
+
 // Stores the lower bytes of `value` in memory that no other thread looks at.
 inline void store_word(void* to, uint64_t value, size_t bytes) noexcept {
   if (bytes == sizeof(uint32_t)) {

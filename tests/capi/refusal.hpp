@@ -209,6 +209,11 @@ inline support::Passed<symm_neighbor_t> neighbor(
       1, 8}};
 }
 
+// Words of chunks, from some byte of the world's source on.
+inline uint32_t* words_at(World& w, size_t byte = 0) {
+  return reinterpret_cast<uint32_t*>(reinterpret_cast<std::byte*>(w.source.data()) + byte);
+}
+
 // An all-reduce, say, for a plan.
 inline auto planned(const World& w, symm_collective_t collective, size_t count = 8,
     symm_dtype_t dtype = SYMM_DTYPE_F32, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {

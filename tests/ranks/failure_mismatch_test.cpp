@@ -88,6 +88,17 @@ std::vector<Difference> differences() {
       add("sum_of_wire", [](Arguments& a) { a.call.op = SYMM_OP_AVG; }, {"f32, sum", "f32, avg"});
       common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
     }
+    if (what == SYMM_COLLECTIVE_ALLREDUCE || what == SYMM_COLLECTIVE_REDUCE_SCATTER ||
+        what == SYMM_COLLECTIVE_ALLGATHER) {
+      const auto in_chunks_of = [](size_t bytes) {
+        return [=](Arguments& a) { a.options.chunk_bytes = bytes; };
+      };
+      add("chunks", in_chunks_of(16), {name + "(f32", "in chunks with hash"});
+      in_chunks_of(16)(common);
+      add("chunk_bytes", in_chunks_of(32), {name + "(f32", "in chunks with hash"});
+      add("count_of_chunks", [](Arguments& a) { a.call.count = 8; }, {"in chunks with hash"});
+      common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
+    }
     if (rooted) add("root", [](Arguments& a) { a.call.root = 1; }, {"root 0", "root 1"});
     add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; },
         {"two_shot_staged"});

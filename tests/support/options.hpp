@@ -97,6 +97,18 @@ inline Passed<symm_collective_options_t> wired(symm_dtype_t wire, int32_t group,
   return made;
 }
 
+inline Passed<symm_collective_options_t> in_chunks(size_t chunk, uint32_t value,
+    uint32_t* progress = nullptr, const uint32_t* ready = nullptr,
+    const uint32_t* value_at = nullptr) {
+  Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};
+  made.value.chunk_bytes = chunk;
+  made.value.word_value = value;
+  made.value.progress = progress;
+  made.value.ready = ready;
+  made.value.word_pointer = value_at;
+  return made;
+}
+
 // The call for run() and plan_of(). `recv` may be const, because a plan writes nothing.
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send,
     const void* recv, size_t count, symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM,

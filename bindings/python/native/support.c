@@ -377,9 +377,11 @@ static int batch_options(PyObject* from, symm_collective_options_t* to) {
   to->struct_size = sizeof *to;
   return symm_py_fields(from,
       "|algorithm:i timeout_ms:u scale_position:i result_dtype:i scale:d scale_pointer:p tag:z "
-      "max_blocks:i order:i wire_dtype:i wire_group:i",
+      "max_blocks:i order:i wire_dtype:i wire_group:i chunk_bytes:u progress:p ready:p "
+      "word_value:i word_pointer:p",
       &to->algorithm, &to->timeout_ms, &to->scale_position, &to->result_dtype, &to->scale,
-      &to->scale_pointer, &to->tag, &to->max_blocks, &to->order, &to->wire_dtype, &to->wire_group);
+      &to->scale_pointer, &to->tag, &to->max_blocks, &to->order, &to->wire_dtype, &to->wire_group,
+      &to->chunk_bytes, &to->progress, &to->ready, &to->word_value, &to->word_pointer);
 }
 
 /* Read what an all-reduce with RMSNorm of a batch does. */

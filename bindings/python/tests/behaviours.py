@@ -27,6 +27,7 @@ from symm.dtypes import DType, dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 RANKS = 3
 BYTES = 262144  # of the memory and the private array with which a scenario begins
@@ -864,6 +865,7 @@ class Runner:
             options["wire_dtype"] = self.text("wire").lower()
         if self.has("wire_group"):
             options["wire_group"] = self.integer("wire_group")
+        options.update(self.chunks(group, send_count, count))
 
         in_place = self.integer("in_place", 0)
         if verb in ("gather", "scatter") and options["root"] != group.rank:
@@ -878,6 +880,23 @@ class Runner:
         getattr(group, verb)(send, recv, **options)
         if self.has("f"):
             self.do_expect("recv")
+
+    def chunks(self, group: Any, send_count: int, count: int) -> dict[str, Any]:
+        """The options that say in which chunks a call is made, with its words."""
+        if not self.has("chunk_bytes"):
+            return {}
+        options: dict[str, Any] = {"chunk_bytes": self.integer("chunk_bytes")}
+        block = count * self.dtype().itemsize
+        chunks = -(-block // options["chunk_bytes"]) if options["chunk_bytes"] else 1
+        if self.has("progress"):
+            options["progress"] = self.operand("progress", group.size * chunks, symm.u32)
+        if self.has("ready"):
+            options["ready"] = self.operand("ready", send_count // count * chunks, symm.u32)
+        if self.has("word_at"):
+            options["word_value"] = self.operand("word_at", 1, symm.u32)
+        else:
+            options["word_value"] = self.integer("word_value", 0)
+        return options
 
     def do_batch(self) -> None:
         line = self.line

@@ -4168,11 +4168,49 @@ SYMM_API symm_status_t symm_neighbor_alltoallv(
  *   ranks (all-reduce and reduce), and SYMM_ALGORITHM_TWO_SHOT. There are no others.
  * - wire_dtype and wire_group must agree on all ranks. There is no factor and no other
  *   result_dtype beside them.
+ *
+ * Chunks, with words of progress and words that say what is ready
+ *
+ * symm_allgather(), symm_allreduce() and symm_reduce_scatter() can be made in chunks of
+ * `chunk_bytes` bytes, so that what makes an operand, or uses a result, runs beside the call.
+ * A block is an operand of symm_allreduce(), and one rank's part of recv in symm_allgather()
+ * or of send in symm_reduce_scatter(). Chunk c of a block begins at its byte c * chunk_bytes,
+ * and the last one may be shorter: there are chunks = ceil(bytes of a block / chunk_bytes) of
+ * them. The word of chunk c of rank b's block is word b * chunks + c (symm_allreduce(): word
+ * c).
+ * - `progress` is written by symm_allgather(): a word becomes the call's value once its chunk
+ *   is in this rank's recv. This rank's own chunks come first, then those of rank + 1, rank +
+ *   2, ..., each rank's from its first to its last. A chunk that has come changes no more
+ *   until the next call that writes recv.
+ * - `ready` is waited for by symm_allreduce() and symm_reduce_scatter(): a chunk of send is
+ *   read only when its word has reached the call's value. They wait for chunk 0 (of all
+ *   blocks) first, then for chunk 1, and so on, and a chunk of recv is written before the next
+ *   one is waited for. The deadline of the call holds for these waits.
+ * - The value is word_value, or what word_pointer points to when the call runs: then a
+ *   captured call has a new one at each replay. Words are never reset: values count on from
+ *   call to call. A word has reached a value if (int32_t)(word - value) >= 0, so they may
+ *   wrap.
+ * - Words are aligned and in memory of this process that the device (host back end: the host)
+ *   reads and writes, symmetric or not. Words of progress have one writer, this call, which
+ *   stores them with release order: whoever loads the value with acquire order, another thread
+ *   or another process that has the words mapped, may read the chunk. Words that say what is
+ *   ready are only read, with acquire order: whoever writes a chunk stores its word with
+ *   release order afterwards. A word that is stored plainly rings nobody: a rank that has
+ *   waited for long looks each millisecond.
+ * - Words may overlap neither recv nor, if they are written, send. After a failure, words of
+ *   chunks that have not come are as before.
+ * - A rank may leave out the words, which then are NULL: it takes part without. chunk_bytes
+ *   must agree on all ranks, or that is MISMATCH.
+ * - Results have the bits of the same call in one piece. More and smaller chunks take longer:
+ *   each is a step of all ranks.
+ * - There is no factor, other result_dtype or wire beside chunks, and no algorithm but in
+ *   symm_allreduce(), where it is that of each chunk.
+ * - With CUDA calls in chunks are UNSUPPORTED.
  */
 
 /**
  * Options of one collective call. NULL means the defaults. The introduction of the chapter on
- * collectives explains the factor, result_dtype and the wire.
+ * collectives explains the factor, result_dtype, the wire and chunks.
  */
 typedef struct {
   size_t struct_size;
@@ -4219,6 +4257,19 @@ typedef struct {
   symm_dtype_t wire_dtype;
   /** Elements that have a scale in common: 32 or 128; 0: 128. Without a wire_dtype 0. */
   int32_t wire_group;
+  /** 0, or the bytes of a chunk, a multiple of 16: see "Chunks" in the introduction. */
+  uint64_t chunk_bytes;
+  /** NULL, or in an all-gather: a word for each chunk of each rank, which says that it came. */
+  uint32_t *progress;
+  /**
+   * NULL, or in an all-reduce or reduce-scatter: a word for each chunk of send, which says that
+   * it is there.
+   */
+  const uint32_t *ready;
+  /** What words become, or must have reached. 0 with a word_pointer. */
+  uint32_t word_value;
+  /** NULL, or an aligned word that has the value when the call runs. */
+  const uint32_t *word_pointer;
 } symm_collective_options_t;
 
 /** The defaults of symm_collective_options_t. */
@@ -4236,7 +4287,12 @@ typedef struct {
    SYMM_ORDER_GROUP,                  \
    NULL,                              \
    0,                                 \
-   0}
+   0,                                 \
+   0,                                 \
+   NULL,                              \
+   NULL,                              \
+   0,                                 \
+   NULL}
 
 /**
  * Combine the operands of all ranks, with the result on every rank.

@@ -373,6 +373,15 @@ struct Options {
   symm_dtype_t wire_dtype = 0;
   int32_t wire_group = 0;
 
+  // The bytes of a chunk, a multiple of 16; the words of the chunks of an all-gather that have
+  // come, or of those of a reduction's operand that are there; and their value, or where it is read
+  // when the call runs. 0: the call is made in one piece.
+  uint64_t chunk_bytes = 0;
+  uint32_t *progress = nullptr;
+  const uint32_t *ready = nullptr;
+  uint32_t word_value = 0;
+  const uint32_t *word_pointer = nullptr;
+
   // Receives the request of a call that does not block; null: the call blocks.
   Request *request = nullptr;
 };
@@ -435,7 +444,12 @@ inline symm_collective_options_t in_c(const Options &options, symm_dtype_t resul
           options.order,
           place_of(options.request),
           options.wire_dtype,
-          options.wire_group};
+          options.wire_group,
+          options.chunk_bytes,
+          options.progress,
+          options.ready,
+          options.word_value,
+          options.word_pointer};
 }
 
 // The elements of `send` and `recv`, which must be of one type.

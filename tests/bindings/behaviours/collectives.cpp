@@ -48,6 +48,14 @@ symm::Options options_of(Runner& runner, const Line& line) {
   options.order = static_cast<symm_order_t>(line.constant("order", "GROUP"));
   if (line.has("wire")) options.wire_dtype = constant("DTYPE", line.text("wire"));
   options.wire_group = line.integer32("wire_group", 0);
+  options.chunk_bytes = line.size("chunk_bytes", 0);
+  const auto words_at = [&](const char* key) {
+    return line.has(key) ? reinterpret_cast<uint32_t*>(runner.address(line, key)) : nullptr;
+  };
+  options.progress = words_at("progress");
+  options.ready = words_at("ready");
+  options.word_value = static_cast<uint32_t>(line.size("word_value", 0));
+  options.word_pointer = words_at("word_at");
   return options;
 }
 
@@ -345,6 +353,11 @@ struct Noted {
     options.order = chosen.order;
     options.wire_dtype = chosen.wire_dtype;
     options.wire_group = chosen.wire_group;
+    options.chunk_bytes = chosen.chunk_bytes;
+    options.progress = chosen.progress;
+    options.ready = chosen.ready;
+    options.word_value = chosen.word_value;
+    options.word_pointer = chosen.word_pointer;
     if (line.has("result")) options.result_dtype = constant("DTYPE", line.text("result"));
 
     const bool on_device = line.verb == "alltoallv_device";

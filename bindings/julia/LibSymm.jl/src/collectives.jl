@@ -22,6 +22,13 @@
 # Sums and averages also take `wire`, :f8e4m3, :f8e5m2 or :i8: operands and sums travel as codes of
 # this type, with the error that symm.h states; and `wire_group`, how many elements have a scale in
 # common, 32 or 128 (0: 128). Both are equal on all ranks.
+#
+# All-gathers, all-reduces and reduce-scatters also take `chunk_bytes`, a multiple of 16 that is
+# equal on all ranks: they are made in chunks. `progress`, of an all-gather, is an array of UInt32,
+# one for each chunk of each rank: a word becomes `word_value` when its chunk is in the destination,
+# this rank's first, then those of the ranks after it. `ready`, of the others, is an array of
+# UInt32, one for each chunk of the source, which has reached `word_value` when the chunk is there.
+# `word_value` is a number, or an array of one UInt32, which is read when the call runs.
 
 """
 Calls of collectives for one submission: see [`batch`](@ref). It stands where the group of a
@@ -44,8 +51,8 @@ end
 const Maker = Union{Group,Batch}
 
 """
-The options of a collective but for its call's own. `scale`, if it is an array, and `tag` must be
-kept alive until the call has returned.
+The options of a collective but for its call's own. `scale` and `word_value`, if they are arrays,
+`progress`, `ready` and `tag` must be kept alive until the call has returned.
 """
 struct Choice
     algorithm::symm_algorithm_t
@@ -58,6 +65,11 @@ struct Choice
     order::symm_order_t
     wire::symm_dtype_t
     wire_group::Int32
+    chunk_bytes::UInt64
+    progress::Ptr{Cvoid}
+    ready::Ptr{Cvoid}
+    word_value::UInt32
+    word_at::Ptr{Cvoid}
 end
 
 @inline function Choice(;
@@ -70,6 +82,10 @@ end
     order::Symbol=:group,
     wire=nothing,
     wire_group::Integer=0,
+    chunk_bytes::Integer=0,
+    progress=nothing,
+    ready=nothing,
+    word_value=0,
 )
     code = algorithm_of(algorithm)
     deadline = milliseconds(timeout)
@@ -79,9 +95,38 @@ end
     in_order = value_of(ORDERS, order)
     codes = wire === nothing ? Int32(0) : value_of(WIRES, wire)
     per_scale = Int32(wire_group)
+    word, word_at = word_of(word_value)
     return Choice(
-        code, deadline, position, value, address, text, limit, in_order, codes, per_scale
+        code,
+        deadline,
+        position,
+        value,
+        address,
+        text,
+        limit,
+        in_order,
+        codes,
+        per_scale,
+        UInt64(chunk_bytes),
+        words_at(progress, "progress"),
+        words_at(ready, "ready"),
+        word,
+        word_at,
     )
+end
+
+"""The address of words of chunks."""
+words_at(::Nothing, name) = Ptr{Cvoid}(C_NULL)
+function words_at(words::AbstractArray, name)
+    eltype(words) === UInt32 || throw(ArgumentError("$name: is not of UInt32"))
+    return Ptr{Cvoid}(address_of(words))
+end
+
+"""The value of words of chunks, and the address at which it is read."""
+word_of(value::Integer) = (UInt32(value), Ptr{Cvoid}(C_NULL))
+function word_of(value::AbstractArray)
+    length(value) == 1 || throw(ArgumentError("word_value: is not one UInt32"))
+    return UInt32(0), words_at(value, "word_value")
 end
 
 algorithm_of(::Nothing) = SYMM_ALGORITHM_AUTO
@@ -116,6 +161,11 @@ tag_text(tag) = String(tag)
         place,
         choice.wire,
         choice.wire_group,
+        choice.chunk_bytes,
+        choice.progress,
+        choice.ready,
+        choice.word_value,
+        choice.word_at,
     )
 end
 
@@ -201,7 +251,7 @@ options.
     on = stream_for(stream, group)
     # As `attempt`, whose body would be a closure over more than the compiler takes apart.
     call = take_frame()
-    GC.@preserve call scale text begin
+    GC.@preserve call scale text chosen begin
         how = collective_options(call, choice, result)
         finish(call, f(group, operand(from), operand(to), count, dtype(T), more..., how, on))
     end
@@ -1064,7 +1114,7 @@ function note!(calls::Batch, collective, kept, result, chosen; scale=nothing, fi
     options = sized_with(symm_collective_options_t, fields_of(choice, C_NULL, result, C_NULL)...)
     pointers = (; options=Base.unsafe_convert(Ptr{symm_collective_options_t}, options))
     push!(calls.calls, call_struct(collective, merge(pointers, values(fields))))
-    push!(calls.kept, (kept, scale, options))
+    push!(calls.kept, (kept, scale, own, options))
     return nothing
 end
 

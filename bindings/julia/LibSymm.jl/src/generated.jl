@@ -835,7 +835,7 @@ end
 
 """
 Options of one collective call. NULL means the defaults. The introduction of the chapter on
-collectives explains the factor, result_dtype and the wire.
+collectives explains the factor, result_dtype, the wire and chunks.
 """
 struct symm_collective_options_t
     struct_size::Csize_t
@@ -852,6 +852,11 @@ struct symm_collective_options_t
     request::Ptr{Ptr{symm_request_t}}
     wire_dtype::symm_dtype_t
     wire_group::Int32
+    chunk_bytes::UInt64
+    progress::Ptr{UInt32}
+    ready::Ptr{UInt32}
+    word_value::UInt32
+    word_pointer::Ptr{UInt32}
 end
 
 """

@@ -28,7 +28,7 @@ from symm._generated import Plan
 from symm._library import Owned, raw
 from symm._streams import current_of, current_on, handle_of, milliseconds
 from symm.array import SymmArray
-from symm.dtypes import bf16, dtype_of, f8e4m3, f8e5m2, f16, f32, i64, u64
+from symm.dtypes import bf16, dtype_of, f8e4m3, f8e5m2, f16, f32, i64, u32, u64
 from symm.enums import Algorithm, Collective, Op, Order, Scale, member
 from symm.errors import InvalidArgumentError
 
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
         scale_position: Scale | str
         wire_dtype: Any
         wire_group: int
+        chunk_bytes: int
+        ready: Any
+        word_value: Any
 
 
 # The fields of a call between the strides of recv and send: no flags, and no capacities.
@@ -220,17 +223,21 @@ class Collectives(Owned):
         scale_position: Scale | str = Scale.BEFORE,
         wire_dtype: Any = None,
         wire_group: int = 0,
+        chunk_bytes: int = 0,
+        ready: Any = None,
+        word_value: Any = 0,
         **options: Unpack[CallOptions],
     ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
         """Convert the arguments of a reduction: (send, recv, options, CUstream).
 
-        The options have more fields than those of `_begin()` if there is a scale or a wire, or if
-        `recv` is of another type than `send`.
+        The options have more fields than those of `_begin()` if there is a scale, a wire or chunks,
+        or if `recv` is of another type than `send`.
         """
         source, target, call_options, cuda_stream = self._begin(send, recv, **options)
         changes_type = target.code != source.code
         has_wire = wire_dtype is not None or wire_group != 0
-        if scale is None and not changes_type and not has_wire:
+        words = self._words(chunk_bytes, None, ready, word_value, cuda_stream)
+        if scale is None and not changes_type and not has_wire and not words:
             return source, target, call_options, cuda_stream
 
         position = Scale.NONE
@@ -251,11 +258,45 @@ class Collectives(Owned):
 
         given = call_options or (int(Algorithm.AUTO), 0)
         extended = (*given[:2], int(position), result, value, pointer, *given[6:])
-        if has_wire:
+        if has_wire or words:
             code = 0 if wire_dtype is None else dtype_of(wire_dtype).value
             rest = given[6:] or (None, 0, int(Order.GROUP))
-            extended = (*extended[:6], *rest, code, wire_group)
+            extended = (*extended[:6], *rest, code, wire_group, *words)
         return source, target, extended, cuda_stream
+
+    def _words(
+        self, chunk_bytes: int, progress: Any, ready: Any, word_value: Any, stream: int
+    ) -> tuple[int, ...]:
+        """The fields of the options for a call in chunks; none if it is made in one piece."""
+        if not chunk_bytes and progress is None and ready is None:
+            return ()
+
+        def address(array: Any, name: str, *, one: bool = False, written: bool = False) -> int:
+            if array is None:
+                return 0
+            words = self._operand(array, name, stream, written=written)
+            if words.dtype is not u32 or (one and words.size != 1):
+                wanted = "one of symm.u32" if one else "of symm.u32"
+                raise InvalidArgumentError(
+                    f"{name}: is {words.size} elements of {words.dtype!r}, not {wanted}"
+                )
+            return words.pointer
+
+        value = pointer = 0
+        if _is_number(word_value):
+            value = index(word_value)
+            if not 0 <= value < 1 << 32:
+                raise InvalidArgumentError(f"word_value: {value} is not in 0 .. 2^32 - 1")
+            value -= (value & 1 << 31) << 1  # the bits of a field of 32 bits
+        else:
+            pointer = address(word_value, "word_value", one=True)
+        return (
+            index(chunk_bytes),
+            address(progress, "progress", written=True),
+            address(ready, "ready"),
+            value,
+            pointer,
+        )
 
     def _part(self, elements: int) -> int:
         """The number of elements of each rank's part of an array."""
@@ -364,6 +405,11 @@ class Collectives(Owned):
                 type, with the error that ``symm.h`` states; the same on all ranks. None: as they
                 are.
             wire_group: how many elements have a scale in common, 32 or 128; 0: 128.
+            chunk_bytes: the bytes of a chunk, a multiple of 16, the same on all ranks; 0: the call
+                is made in one piece. ``symm.h`` tells what chunks and their words are.
+            ready: an array of u32, one for each chunk of `send`, which the call waits for.
+            word_value: what words have reached when their chunk is there: a number, or an array of
+                one u32, which is read when the call runs.
         """
         if recv is None:
             recv = send
@@ -431,12 +477,24 @@ class Collectives(Owned):
             cuda_stream,
         )
 
-    def allgather(self, send: Any, recv: Any, **options: Unpack[CallOptions]) -> None:
+    def allgather(
+        self,
+        send: Any,
+        recv: Any,
+        chunk_bytes: int = 0,
+        progress: Any = None,
+        word_value: Any = 0,
+        **options: Unpack[CallOptions],
+    ) -> None:
         """``recv[r * n + i]`` = rank r's ``send[i]``, i < n.
 
         Args:
             send: n elements; None: in place, this rank's part of `recv`.
             recv: size * n elements.
+            chunk_bytes: the bytes of a chunk, as of `allreduce()`.
+            progress: an array of u32, one for each chunk of each rank: a word becomes `word_value`
+                when its chunk is in `recv`, this rank's first, then those of the ranks after it.
+            word_value: a number, or an array of one u32, which is read when the call runs.
             **options: algorithm, timeout, stream, tag, max_blocks and order of `allreduce()`.
         """
         whole_if_in_place = recv if send is None else send
@@ -444,6 +502,11 @@ class Collectives(Owned):
         pointer, count = self._part_at(source, target, self.rank)
         if target is not source:
             _require(target, source, factor=self.size)
+        words = self._words(chunk_bytes, progress, None, word_value, cuda_stream)
+        if words:
+            given = call_options or (int(Algorithm.AUTO), 0)
+            rest = given[2:] or (int(Scale.NONE), 0, 0.0, 0, None, 0, int(Order.GROUP))
+            call_options = (*given[:2], *rest, 0, 0, *words)
         self._raw.symm_allgather(
             self._handle, pointer, target.pointer, count, target.code, call_options, cuda_stream
         )

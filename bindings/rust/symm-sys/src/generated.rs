@@ -907,7 +907,7 @@ structs! {
     }
 
     /// Options of one collective call. NULL means the defaults. The introduction of the chapter
-    /// on collectives explains the factor, result_dtype and the wire.
+    /// on collectives explains the factor, result_dtype, the wire and chunks.
     pub struct symm_collective_options_t {
         pub struct_size: usize,
         pub algorithm: symm_algorithm_t,
@@ -923,6 +923,11 @@ structs! {
         pub request: *mut *mut symm_request_t,
         pub wire_dtype: symm_dtype_t,
         pub wire_group: i32,
+        pub chunk_bytes: u64,
+        pub progress: *mut u32,
+        pub ready: *const u32,
+        pub word_value: u32,
+        pub word_pointer: *const u32,
     }
 
     /// One call of a collective. Fields that the collective has no argument for are ignored,

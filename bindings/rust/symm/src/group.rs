@@ -427,6 +427,17 @@ pub struct Group {
     pub(crate) max_blocks: i32,
     pub(crate) order: Order,
     pub(crate) wire: (i32, i32),
+    pub(crate) chunks: Chunks,
+}
+
+/// The bytes of a chunk, the addresses of words, their value, and where that is read.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Chunks {
+    pub(crate) bytes: u64,
+    pub(crate) progress: usize,
+    pub(crate) ready: usize,
+    pub(crate) value: u32,
+    pub(crate) value_at: usize,
 }
 
 /// A factor of reductions: its position, its value, and the address of an f32 that has the value
@@ -458,6 +469,7 @@ impl Group {
             max_blocks: 0,
             order: Order::Group,
             wire: (0, 0),
+            chunks: Chunks::default(),
         }
     }
 
@@ -580,6 +592,80 @@ impl Group {
     pub fn with_wire<W: Element>(&self, group: usize) -> Self {
         Self {
             wire: (W::DTYPE, index(group)),
+            ..self.clone()
+        }
+    }
+
+    /// A handle to this group whose all-gathers, all-reduces and reduce-scatters are made in chunks
+    /// of so many bytes, a multiple of 16 that must be equal on all ranks. `symm.h` tells what
+    /// chunks and their words are. Other collectives by this handle are `InvalidArgument`.
+    #[must_use]
+    pub fn with_chunks(&self, bytes: usize) -> Self {
+        let chunks = Chunks {
+            bytes: bytes as u64,
+            ..self.chunks
+        };
+        Self {
+            chunks,
+            ..self.clone()
+        }
+    }
+
+    /// A handle to this group whose all-gathers say what has come: the word of a chunk of a rank's
+    /// part of `recv` becomes `value` when the chunk is there, this rank's first, then those of the
+    /// ranks after it.
+    ///
+    /// # Safety
+    /// `words` has a word for each chunk of each rank, valid for atomic writes, by the device with
+    /// the CUDA back end, while calls by this handle run.
+    #[must_use]
+    pub unsafe fn with_progress(&self, words: *mut u32, value: u32) -> Self {
+        let chunks = Chunks {
+            progress: words as usize,
+            value,
+            ..self.chunks
+        };
+        Self {
+            chunks,
+            ..self.clone()
+        }
+    }
+
+    /// A handle to this group whose all-reduces and reduce-scatters wait, for each chunk of `send`,
+    /// until its word has reached `value`.
+    ///
+    /// # Safety
+    /// `words` has a word for each chunk of `send`, valid for atomic reads, by the device with the
+    /// CUDA back end, while calls by this handle run. Who writes a chunk stores its word with
+    /// release order afterwards.
+    #[must_use]
+    pub unsafe fn with_ready(&self, words: *const u32, value: u32) -> Self {
+        let chunks = Chunks {
+            ready: words as usize,
+            value,
+            ..self.chunks
+        };
+        Self {
+            chunks,
+            ..self.clone()
+        }
+    }
+
+    /// A handle to this group that reads the value of words when a call runs, so that a captured
+    /// call has a new one at each replay. The value of [`with_progress`](Self::with_progress) or
+    /// [`with_ready`](Self::with_ready) is 0 then.
+    ///
+    /// # Safety
+    /// `value` is valid for atomic reads, by the device with the CUDA back end, while calls by this
+    /// handle run.
+    #[must_use]
+    pub unsafe fn with_word_at(&self, value: *const u32) -> Self {
+        let chunks = Chunks {
+            value_at: value as usize,
+            ..self.chunks
+        };
+        Self {
+            chunks,
             ..self.clone()
         }
     }

@@ -49,12 +49,23 @@ function options(r)
     if has(r, "wire_group")
         chosen[:wire_group] = number(r, "wire_group")
     end
+    if has(r, "chunk_bytes")
+        chosen[:chunk_bytes] = number(r, "chunk_bytes")
+        chosen[:word_value] = has(r, "word_at") ? words(r, "word_at") : value_of_words(r)
+    end
+    has(r, "progress") && (chosen[:progress] = words(r, "progress"))
+    has(r, "ready") && (chosen[:ready] = words(r, "ready"))
     if has(r, "position")
         chosen[:scale_position] = Symbol(lowercase(word(r, "position")))
         chosen[:scale] = scale_of(r)
     end
     return chosen
 end
+
+value_of_words(r) = has(r, "word_value") ? number(r, "word_value") : 0
+
+# The library takes the address only.
+words(r, key) = unsafe_wrap(Array, Ptr{UInt32}(address(r, key)), 1)
 
 function scale_of(r)
     has(r, "scale_at") || return number(r, "scale")

@@ -155,6 +155,7 @@ impl Runner {
             Some(other) => panic!("{other} is no type of codes"),
             None => group,
         };
+        group = self.in_chunks(line, group);
         if let Some(tag) = line.find("tag") {
             group = group.with_tag(tag).expect("a tag without NUL");
         }
@@ -168,6 +169,28 @@ impl Runner {
             // SAFETY: the table keeps a number there until the call has returned.
             None => unsafe { group.with_scale_at(position, self.address(line, "scale_at").cast()) },
         }
+    }
+
+    /// The handle for calls in the chunks of a line, with its words.
+    fn in_chunks(&self, line: &Line<'_>, group: Group) -> Group {
+        if line.find("chunk_bytes").is_none() {
+            return group;
+        }
+        let mut group = group.with_chunks(line.get_or("chunk_bytes", 0));
+        let value = line.get_or("word_value", 0);
+        // SAFETY: the table keeps words there until the call has returned.
+        unsafe {
+            if line.find("progress").is_some() {
+                group = group.with_progress(self.address(line, "progress").cast(), value);
+            }
+            if line.find("ready").is_some() {
+                group = group.with_ready(self.address(line, "ready").cast(), value);
+            }
+            if line.find("word_at").is_some() {
+                group = group.with_word_at(self.address(line, "word_at").cast());
+            }
+        }
+        group
     }
 
     pub fn memory(&self, name: &str) -> Memory<u8> {

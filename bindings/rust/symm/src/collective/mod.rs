@@ -281,6 +281,11 @@ impl Group {
             order: self.order.as_raw(),
             wire_dtype: self.wire.0,
             wire_group: self.wire.1,
+            chunk_bytes: self.chunks.bytes,
+            progress: self.chunks.progress as *mut u32,
+            ready: self.chunks.ready as *const u32,
+            word_value: self.chunks.value,
+            word_pointer: self.chunks.value_at as *const u32,
             ..Default::default()
         }
     }
