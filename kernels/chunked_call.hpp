@@ -110,6 +110,7 @@ class ChunkedCall {
   // step 0 nothing moves.
   CollectiveCall exchange(size_t step, size_t c) {
     CollectiveCall plain = plain_of(Collective::alltoallv);
+    plain.algorithm = Algorithm::automatic;
     std::fill(pieces_.send.begin(), pieces_.send.end(), Piece{});
     std::fill(pieces_.recv.begin(), pieces_.recv.end(), Piece{});
     const size_t moved = step == 0 ? 0 : bytes(c);

@@ -47,10 +47,18 @@ Plan Collectives::possible_plan(const PlanInput& input) const {
   return cuda::plan(input, group_.tuning);
 }
 
+namespace {
+// Whether an all-gather in chunks is to be made of copies alone.
+bool is_made_of_copies(const CollectiveCall& call) {
+  return call.collective == Collective::allgather && call.algorithm == Algorithm::copy_engine;
+}
+}  // namespace
+
 // The call that a plan is made for: the call itself, or the first plain one that it is made of.
 // RMSNorm is done in the kernel of the all-reduce where that is faster, unless another algorithm
 // is asked for.
 CollectiveCall Collectives::planned_call(const CollectiveCall& call) const {
+  if (call.words) return is_made_of_copies(call) ? call : plain_call_in_chunks(group_, call);
   if (call.has_wire()) return wire_call(group_, call).plain_call();
   if (call.scaling) return scaled_call(group_, call).plain_call();
   if (call.collective != Collective::allreduce_rmsnorm) return call;
@@ -69,6 +77,7 @@ PlanReport Collectives::plan(const CollectiveCall& call) const {
   std::string parts;
   if (call.scaling) parts = scaled_call(group_, call).why();
   if (call.has_wire()) parts = wire_call(group_, call).why();
+  if (call.words) parts = why_in_chunks(group_, call);
 
   PlanReport report;
   report.algorithm = algorithm_of(call, chosen);
@@ -133,8 +142,11 @@ void Collectives::issue_next(
   const Algorithm algorithm = algorithm_of(call, chosen);
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
   group_.issued.note(call, is_captured);
-  const bool is_composed = call.scaling || call.has_wire() || input.collective != call.collective;
-  if (is_composed) {
+  const bool is_composed =
+      call.scaling || call.has_wire() || call.words || input.collective != call.collective;
+  if (call.words && is_made_of_copies(call) && chosen.form != nullptr) {
+    engine_.issue_in_chunks(call);
+  } else if (is_composed) {
     issue_composed(group_, call, [this](const CollectiveCall& plain) { issue_plain(plain); });
   } else {
     issue_planned(call, input, chosen);

@@ -6,11 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "core/base/error.hpp"
 #include "core/cuda/collective_args.hpp"
 #include "core/cuda/device_group.hpp"
 #include "core/cuda/driver.hpp"
+#include "core/cuda/signal_kernels.hpp"
+#include "kernels/chunked_call.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/plan_shapes.hpp"
@@ -83,8 +86,35 @@ RowsOfNorm rows_of_norm(const DeviceGroup& group, const CollectiveCall& call) {
   return {call, group.context.size, wide_scratch(group), group.tuning.wide};
 }
 
+CollectiveCall plain_call_in_chunks(const DeviceGroup& group, const CollectiveCall& call) {
+  CollectiveCall plain = ChunkedCall(call, group.context.rank, group.context.size).plain_call();
+  plain.pieces = nullptr;
+  return plain;
+}
+
+std::string why_in_chunks(const DeviceGroup& group, const CollectiveCall& call) {
+  return ChunkedCall(call, group.context.rank, group.context.size).why();
+}
+
+namespace {
+void issue_in_chunks(const DeviceGroup& group, const CollectiveCall& call,
+    const std::function<void(const CollectiveCall&)>& issue_plain) {
+  const auto copy = [&](std::byte* to, const std::byte* from, size_t bytes) {
+    const Driver& driver = group.device->driver();
+    driver.require(
+        driver.cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(call.stream)),
+        "cuMemcpyAsync");
+  };
+  const auto tell = [&](size_t index) { launch_tell_chunk(group, call, index); };
+  const auto await = [&](size_t index) { launch_await_chunk(group, call, index); };
+  ChunkedCall(call, group.context.rank, group.context.size)
+      .run(ChunkSteps{copy, tell, await}, issue_plain);
+}
+}  // namespace
+
 void issue_composed(const DeviceGroup& group, const CollectiveCall& call,
     const std::function<void(const CollectiveCall&)>& issue_plain) {
+  if (call.words) return issue_in_chunks(group, call, issue_plain);
   if (call.has_wire()) {
     wire_call(group, call).run(WireKernels(group, call), issue_plain);
     return;

@@ -52,6 +52,48 @@ void CopyEngine::issue(const CollectiveCall& call) {
       static_cast<uint32_t>(call.collective));
 }
 
+// Between two barriers each rank copies from the others, the one after itself first, so that at a
+// time it gets from one, and nobody else gets from that one. Its own part lies in its recv before
+// the first barrier, and stays there until the second.
+void CopyEngine::issue_in_chunks(const CollectiveCall& call) {
+  size_t offset = 0;
+  const auto memory = memory_of_recv(group_, call, &offset);
+  if (!memory) throw Error(Status::invalid_argument, "recv: its memory has been released");
+
+  const Driver& driver = group_.device->driver();
+  const TransportContext& context = group_.context;
+  const size_t unit = call.unit();
+  const size_t chunks = call.words.chunks_of(unit);
+  auto* const recv = static_cast<std::byte*>(call.recv);
+  const auto take_part = [&](int rank, const std::byte* part) {
+    const size_t place = static_cast<size_t>(rank) * unit;
+    for (size_t c = 0; c < chunks; ++c) {
+      const size_t at = c * call.words.chunk_bytes;
+      const size_t bytes = std::min(call.words.chunk_bytes, unit - at);
+      if (part != recv + place) {
+        driver.require(driver.cuMemcpyAsync(address_of(recv + place + at), address_of(part + at),
+                           bytes, static_cast<CUstream>(call.stream)),
+            "cuMemcpyAsync");
+      }
+      launch_tell_chunk(group_, call, static_cast<size_t>(rank) * chunks + c);
+    }
+  };
+  const auto meet = [&] {
+    launch_barrier(group_, {}, kBarrierChannels - 1, call.timeout_ms, call.stream,
+        static_cast<uint32_t>(call.collective));
+  };
+
+  launch_check(group_, call, memory->id, offset);
+  take_part(context.rank, static_cast<const std::byte*>(call.send));
+  meet();
+  for (int step = 1; step < context.size; ++step) {
+    const int peer = (context.rank + step) % context.size;
+    const auto p = static_cast<size_t>(peer);
+    take_part(peer, memory->blocks[p] + offset + p * unit);
+  }
+  meet();
+}
+
 // The block that this rank keeps is copied by few blocks of a kernel, twice as fast as a link:
 // a copy engine for it would take time from the engines of the links.
 void CopyEngine::copy_block(

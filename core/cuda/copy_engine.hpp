@@ -19,6 +19,8 @@ class CopyEngine {
   // Issues a call that only moves. The caller has the turn (StreamOrder). Throws
   // Error(invalid_argument) if another thread has released recv's memory.
   void issue(const CollectiveCall& call);
+  // The same for an all-gather in chunks, with the words of what has come.
+  void issue_in_chunks(const CollectiveCall& call);
 
  private:
   void copy_block(const CollectiveCall& call, const std::byte* from, std::byte* to, bool to_peer);

@@ -65,6 +65,13 @@ struct DeviceGroup {
     return is_large ? large_comm.stages[at] : comm.stages[at];
   }
 
+  // The word that is not 0 when kernels of this rank have to leave.
+  uint64_t abort_word() const noexcept {
+    const auto at = static_cast<size_t>(context.rank);
+    return is_large ? large_comm.control[at] + offsetof(ControlWordsOf<kMaxRanks>, abort)
+                    : comm.control[at] + offsetof(ControlWordsOf<kSmallRanks>, abort);
+  }
+
   // MessageWords of this rank.
   uint64_t words_of_messages() const noexcept {
     const auto at = static_cast<size_t>(context.rank);

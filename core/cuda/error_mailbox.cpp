@@ -62,6 +62,7 @@ const char* name_of_operation(const ErrorRecord& record) {
     case Operation::get_pieces: return "get_pieces";
     case Operation::exchange_start: return "exchange_start";
     case Operation::exchange_finish: return "exchange_finish";
+    case Operation::wait_ready: return "options.ready";
   }
   return collective_name(static_cast<Collective>(operation));
 }
@@ -97,6 +98,9 @@ std::string place_of(const ErrorRecord& record, int device) {
   if (operation_of(record) == Operation::wait_value) {
     return format("%s on device %d, word at 0x%lx", operation, device, record.peer_detail);
   }
+  if (operation_of(record) == Operation::wait_ready) {
+    return format("%s[%u] on device %d", operation, record.channel, device);
+  }
   return format("%s on device %d, channel or block %u", operation, device, record.channel);
 }
 
@@ -106,6 +110,11 @@ Failure timeout_of(
   const std::string who = context.rank_name(peer);
   const Operation operation = operation_of(record);
 
+  if (operation == Operation::wait_ready) {
+    return context.blame(context.rank, Status::timeout,
+        text(place, " of rank ", context.rank, " was ", record.peer_count, ", and had not reached ",
+            record.my_count, " before the deadline"));
+  }
   if (operation == Operation::wait_value || operation == Operation::wait_signal) {
     const bool is_rank = peer >= 0 && peer < context.size;
     return context.blame(peer, Status::timeout,

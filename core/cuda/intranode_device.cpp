@@ -294,12 +294,19 @@ void CudaIntranodeDevice::launch_stage(
 // ---- composed calls
 
 CollectiveCall CudaIntranodeDevice::plain_call(const CollectiveCall& call) const {
+  if (call.words) {
+    // An algorithm that is asked for is that of the call, and looked at as such.
+    CollectiveCall plain = plain_call_in_chunks(group_, call);
+    plain.algorithm = call.algorithm;
+    return plain;
+  }
   if (call.has_wire()) return wire_call(group_, call).plain_call();
   if (call.scaling) return scaled_call(group_, call).plain_call();
   return call.norm != nullptr ? rows_of_norm(group_, call).plain_call() : call;
 }
 
 std::string CudaIntranodeDevice::reason_prefix(const CollectiveCall& call) const {
+  if (call.words) return why_in_chunks(group_, call);
   if (call.has_wire()) return wire_call(group_, call).why();
   return call.scaling ? scaled_call(group_, call).why() : std::string();
 }

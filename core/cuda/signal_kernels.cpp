@@ -74,6 +74,29 @@ void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUd
   group.order.record_use(stream_of(stream));
 }
 
+void launch_tell_chunk(const DeviceGroup& group, const CollectiveCall& call, size_t index) {
+  const ChunkWords& words = call.words;
+  if (words.progress == nullptr) return;
+  WriteArgs args{address_of(words.progress + index), words.value, WriteKind::store32,
+      group.abort_word(), address_of(words.pointer)};
+  group.kernels.launch(
+      group.kernels.find("symm_write_word"), {1, 32, stream_of(call.stream)}, args);
+}
+
+void launch_await_chunk(const DeviceGroup& group, const CollectiveCall& call, size_t index) {
+  const ChunkWords& words = call.words;
+  if (words.ready == nullptr) return;
+  const CUfunction kernel = group.kernel("symm_wait_word", "symm_large_wait_word");
+  group.in_room([&]<int kRanks>() {
+    WaitWordArgsOf<kRanks> args{
+        group.comm_of<kRanks>(call.timeout_ms, static_cast<uint32_t>(Operation::wait_ready)), 0,
+        {address_of(words.ready + index), words.value, -1, static_cast<uint32_t>(index),
+            Compare::ge, sizeof(uint32_t)},
+        address_of(words.pointer), 1};
+    group.kernels.launch(kernel, {1, 32, stream_of(call.stream)}, args);
+  });
+}
+
 void wait_words(DeviceGroup& group, uint64_t timeout_ms, std::span<const WordWait> waits, bool any,
     void* stream) {
   const ContextGuard current(*group.device);

@@ -37,6 +37,12 @@ void launch_change(const Kernels& kernels, CUdeviceptr word, const AtomicChange&
 void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUdeviceptr taken,
     const WordWait& wait, void* stream);
 
+// Launches, in the turn of a call in chunks, the write of the word of a chunk that has come, or the
+// wait for the word of one, `index` words from the first on. Nothing is written once the group has
+// failed: then the chunk may not have come.
+void launch_tell_chunk(const DeviceGroup& group, const CollectiveCall& call, size_t index);
+void launch_await_chunk(const DeviceGroup& group, const CollectiveCall& call, size_t index);
+
 // Waits for all of the words, or for one of them. At most kMaxWaits.
 void wait_words(DeviceGroup& group, uint64_t timeout_ms, std::span<const WordWait> waits, bool any,
     void* stream);

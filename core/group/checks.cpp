@@ -705,9 +705,14 @@ size_t bytes_of_words(const Group& group, const CollectiveCall& call) {
 }
 
 void check_words_of_group(const Group& group, const CollectiveCall& call) {
-  if (group.backend().kind() != BackendKind::host) {
-    throw Error(
-        Status::unsupported, "options.chunk_bytes: calls in chunks are of groups on the host");
+  const bool by_engine = call.algorithm == Algorithm::copy_engine &&
+                         call.collective == Collective::allgather &&
+                         group.backend().kind() != BackendKind::host;
+  if (call.algorithm != Algorithm::automatic && call.collective != Collective::allreduce &&
+      !by_engine) {
+    refuse_argument(
+        "options.algorithm", format("%s in chunks does not go by %s",
+                                 collective_name(call.collective), algorithm_name(call.algorithm)));
   }
   const OperandBytes bytes =
       operand_bytes(kCollectiveTable[call.collective].traits, call.unit(), group.size());
@@ -796,9 +801,6 @@ void check_words(const CollectiveCall& call) {
   if (call.scaling || call.scaling.wire) {
     refuse_argument(
         "options.chunk_bytes", "does not go with a factor, another result_dtype or a wire_dtype");
-  }
-  if (call.algorithm != Algorithm::automatic && call.collective != Collective::allreduce) {
-    refuse_argument(call, "options.algorithm", "$collective in chunks has none to choose");
   }
 }
 

@@ -240,7 +240,7 @@ void DeviceMultinodeTransport::collective(const CollectiveCall& call) {
 
   in_order(collective_name(call.collective), call.timeout_ms, call.stream, all_ranks_, [&] {
     stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
-    if (call.scaling || call.has_wire() || call.norm != nullptr) {
+    if (!call.is_plain()) {
       device_.issue_parts(call, [&](const CollectiveCall& part) { issue(part); });
     } else {
       issue(call);

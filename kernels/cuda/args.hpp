@@ -273,7 +273,8 @@ enum class Operation : uint32_t {
   recv = 22,
   messages = 23,
   exchange_start = 24,
-  exchange_finish = 25
+  exchange_finish = 25,
+  wait_ready = 26
 };
 
 // A memory of the group in this rank's table, which kernels search for the memories that peers
@@ -353,6 +354,8 @@ struct WriteArgs {
   WriteKind kind;
   // A word of 4 bytes, or 0. If it is not 0 when the kernel runs, nothing is written.
   uint64_t unless;
+  // Not 0: the word of 4 bytes that has the value when the kernel runs.
+  uint64_t value_at = 0;
 };
 
 // A word of 4 or 8 bytes that is changed, and where what it was goes, or 0.
@@ -383,6 +386,10 @@ struct WaitWordArgsOf {
   // and one signal more is to be taken.
   uint64_t taken;
   WordWait wait;
+  // Not 0: the word of 4 bytes that has the value when the kernel runs.
+  uint64_t value_at = 0;
+  // 1: the word, of 4 bytes, only grows and may wrap, and is to reach the value.
+  uint32_t wraps = 0;
 };
 using WaitWordArgs = WaitWordArgsOf<kRoom>;
 inline constexpr uint32_t kMaxWaits = 64;

@@ -49,7 +49,10 @@ extern "C" __global__ void __launch_bounds__(32)
   begin();
   if (threadIdx.x != 0 || args.word == 0) return;
   if (args.unless != 0 && load_relaxed(reinterpret_cast<const uint32_t*>(args.unless)) != 0) return;
-  write_release(args.word, args.kind, args.value);
+  const uint64_t value = args.value_at == 0
+                             ? args.value
+                             : load_acquire(reinterpret_cast<const uint32_t*>(args.value_at));
+  write_release(args.word, args.kind, value);
 }
 
 namespace {
@@ -113,6 +116,18 @@ __device__ bool await_word(
 }
 }  // namespace
 
+namespace {
+// Waits until a word that only grows, and may wrap, has reached `value`.
+__device__ void await_growth(
+    const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint32_t value) {
+  uint32_t seen;
+  while (!symm::has_reached(
+      seen = load_acquire(reinterpret_cast<const uint32_t*>(wait.word)), value)) {
+    if (!keep_waiting_for(comm, spin, wait, writer_of(wait), value, seen)) return;
+  }
+}
+}  // namespace
+
 // A kernel that takes a signal claims the next one, whether it is there or not. So no two kernels
 // take the same signal, on whatever streams they run.
 extern "C" __global__ void __launch_bounds__(32)
@@ -122,6 +137,13 @@ extern "C" __global__ void __launch_bounds__(32)
   if (threadIdx.x != 0 || wait.word == 0) return;
 
   SpinState spin;
+  if (args.wraps != 0) {
+    const uint64_t value = args.value_at == 0
+                               ? wait.value
+                               : load_acquire(reinterpret_cast<const uint32_t*>(args.value_at));
+    await_growth(args.comm, spin, wait, static_cast<uint32_t>(value));
+    return let_next_launch();
+  }
   await_word(args.comm, spin, wait,
       args.taken != 0 ? claim(reinterpret_cast<uint64_t*>(args.taken)) + 1 : wait.value);
   let_next_launch();

@@ -100,7 +100,7 @@ struct Launch {
 // The launches since the last call of launches(), which are forgotten.
 std::vector<Launch> launches();
 // Has launches of `kernel` carried out. `make` reads the arguments of a launch, and
-// returns the work that is done when the stream comes to it.
+// returns the work that is done when the stream comes to it. Null: as in the beginning.
 void carry_out(
     const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make);
 

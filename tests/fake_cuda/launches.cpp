@@ -38,6 +38,10 @@ Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
     if (args.word == 0) return true;  // a launch that makes the kernel ready
     if (args.unless != 0 && word_at<uint32_t>(args.unless) != 0) return true;
+    if (args.value_at != 0) {
+      word_at<uint32_t>(args.word) = word_at<uint32_t>(args.value_at).load();
+      return true;
+    }
 
     if (args.kind == WriteKind::add) {
       word_at<uint64_t>(args.word) += args.value;
@@ -76,6 +80,11 @@ Work wait_word(const void* arguments) {
   return [args = *static_cast<const WaitWordArgsOf<kRanks>*>(arguments),
              claimed = uint64_t{0}]() mutable {
     if (args.wait.word == 0) return true;
+    if (args.wraps != 0) {
+      const uint64_t value =
+          args.value_at != 0 ? word_at<uint32_t>(args.value_at).load() : args.wait.value;
+      return symm::has_reached(word_at<uint32_t>(args.wait.word), static_cast<uint32_t>(value));
+    }
     if (args.taken == 0) return is_there(args.wait, args.wait.value);
     if (claimed == 0) claimed = ++word_at<uint64_t>(args.taken);
     return is_there(args.wait, claimed);
@@ -191,11 +200,10 @@ Work copy_pieces(const void* arguments) {
   };
 }
 
-// The kernels whose launches are carried out, so that other work can wait for them. All other
-// launches are only recorded.
-auto& carried_out() {
-  static auto& all = *new std::map<std::string, std::function<Work(const void* arguments)>>{
-      {"symm_write_word", write_word}, {"symm_change_word", change_word},
+using CarriedOut = std::map<std::string, std::function<Work(const void* arguments)>>;
+
+CarriedOut carried_out_at_first() {
+  return {{"symm_write_word", write_word}, {"symm_change_word", change_word},
       {"symm_wait_word", wait_word<kSmallRanks>}, {"symm_wait_words", wait_words<kSmallRanks>},
       {"symm_large_wait_word", wait_word<kMaxRanks>},
       {"symm_large_wait_words", wait_words<kMaxRanks>}, {"symm_pass_messages", pass_messages},
@@ -203,6 +211,12 @@ auto& carried_out() {
       {"symm_exchange_round", exchange}, {"symm_large_exchange_round", exchange_in_large},
       {"symm_copy_pieces", copy_pieces<kSmallRanks>},
       {"symm_large_copy_pieces", copy_pieces<kMaxRanks>}};
+}
+
+// The kernels whose launches are carried out, so that other work can wait for them. All other
+// launches are only recorded.
+CarriedOut& carried_out() {
+  static auto& all = *new CarriedOut(carried_out_at_first());
   return all;
 }
 
@@ -273,6 +287,13 @@ std::vector<Launch> launches() {
 void carry_out(
     const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make) {
   const std::lock_guard lock(state().mutex);
+  if (make == nullptr) {
+    make = carried_out_at_first()[kernel];
+    if (make == nullptr) {
+      carried_out().erase(kernel);
+      return;
+    }
+  }
   carried_out()[kernel] = std::move(make);
 }
 

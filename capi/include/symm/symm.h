@@ -4203,9 +4203,14 @@ SYMM_API symm_status_t symm_neighbor_alltoallv(
  *   must agree on all ranks, or that is MISMATCH.
  * - Results have the bits of the same call in one piece. More and smaller chunks take longer:
  *   each is a step of all ranks.
- * - There is no factor, other result_dtype or wire beside chunks, and no algorithm but in
- *   symm_allreduce(), where it is that of each chunk.
- * - With CUDA calls in chunks are UNSUPPORTED.
+ * - There is no factor, other result_dtype or wire beside chunks. In symm_allreduce() an
+ *   algorithm is that of each chunk. With CUDA SYMM_ALGORITHM_COPY_ENGINE makes an all-gather
+ *   of copies alone. There is no other algorithm to ask for.
+ * - With CUDA words are written and awaited on the stream, each wait has the deadline to
+ *   itself, and a kernel that polls words of progress, or makes what is awaited, runs on
+ *   another stream. It must leave multiprocessors to the kernels of the call, or never wait
+ *   for them: a kernel that fills the device and polls keeps the call from beginning, until
+ *   its own deadline.
  */
 
 /**

@@ -221,6 +221,37 @@ TEST(SignalKernels, WordsAreWrittenAndComparedInAllWays) {
   }
 }
 
+// A word of chunks only grows, and wraps; its value may lie in memory.
+TEST(SignalKernels, WordsOfChunksWrap) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Signals signals(seed, 1);
+    alignas(8) uint32_t word[2] = {UINT32_MAX - 1, 0};
+    alignas(8) uint32_t value[2] = {UINT32_MAX, 0};
+    const auto at = [](const uint32_t* of) { return reinterpret_cast<uintptr_t>(of); };
+    const WriteArgs first{at(word), 1, WriteKind::store32, 0, at(value)};
+    const WriteArgs second{at(word), 1, WriteKind::store32, 0};
+    bool too_early = false;
+    const auto wait = [&](uint64_t wanted, const uint32_t* from) {
+      WaitWordArgs args{signals.comm(), 0, {at(word), wanted, -1, 0, Compare::ge, 4},
+          from == nullptr ? 0 : at(from), 1};
+      signals.launch(1, [&, args, wanted, from] {
+        symm_wait_word(args);
+        const auto reached = static_cast<uint32_t>(from == nullptr ? wanted : *from);
+        too_early = too_early || static_cast<int32_t>(word[0] - reached) < 0;
+      });
+    };
+    signals.launch(0, [first] { symm_write_word(first); });
+    signals.launch(0, [second] { symm_write_word(second); });
+    wait(0, value);
+    wait(1, nullptr);
+
+    ASSERT_TRUE(signals.ranks().run()) << "seed " << seed;
+    EXPECT_EQ(signals.ranks().record(1).state, 0U);
+    EXPECT_FALSE(too_early) << "seed " << seed;
+    EXPECT_EQ(word[0], 1U);
+  }
+}
+
 // A signal behind pieces is not sent once a kernel of its rank has given up.
 TEST(SignalKernels, NothingIsWrittenOnceAKernelHasGivenUp) {
   Signals signals(1, 1);
