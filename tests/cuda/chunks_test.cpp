@@ -23,24 +23,24 @@
 
 namespace symm {
 namespace {
-constexpr int kSize = 3;
-constexpr size_t kUnit = 1000;
+constexpr int kMembers = 3;
+constexpr size_t kShare = 1000;
 constexpr size_t kChunk = 400;
 constexpr size_t kChunks = 3;
-constexpr size_t kBytes = 1 << 20;
+constexpr size_t kMemory = 1 << 20;
 
 // A rank whose operands and words lie in its own block.
 struct Chunked {
   Chunked(int own_rank, const std::shared_ptr<Group>& own_group)
       : rank(own_rank),
         group(own_group),
-        memory(Memory::rendezvous(group, Buffer::allocate(*group, kBytes), 0)),
+        memory(Memory::rendezvous(group, Buffer::allocate(*group, kMemory), 0)),
         recv(memory->pointer(rank) + 4096),
-        words(reinterpret_cast<uint32_t*>(memory->pointer(rank) + kBytes / 2)),
-        epoch(words + kSize * kChunks) {
-    std::memset(words, 0, (kSize * kChunks + 1) * sizeof(uint32_t));
-    std::memset(recv, 0xff, kSize * kUnit);
-    for (size_t i = 0; i < kUnit; ++i) {
+        words(reinterpret_cast<uint32_t*>(memory->pointer(rank) + kMemory / 2)),
+        epoch(words + kMembers * kChunks) {
+    std::memset(words, 0, (kMembers * kChunks + 1) * sizeof(uint32_t));
+    std::memset(recv, 0xff, kMembers * kShare);
+    for (size_t i = 0; i < kShare; ++i) {
       own_part()[i] = byte_of(rank, i);
     }
   }
@@ -48,12 +48,12 @@ struct Chunked {
   static std::byte byte_of(int of, size_t i) {
     return static_cast<std::byte>((17 * static_cast<size_t>(of) + 3 * i) % 251);
   }
-  std::byte* own_part() const { return recv + static_cast<size_t>(rank) * kUnit; }
+  std::byte* own_part() const { return recv + static_cast<size_t>(rank) * kShare; }
 
   CollectiveCall call(Collective collective, size_t count, uint32_t value) {
     CollectiveCall call = call_of(collective, recv, count, DType::u8);
     if (collective == Collective::allgather) call.send = own_part();
-    if (collective == Collective::reduce_scatter) call.recv = recv + kSize * kUnit;
+    if (collective == Collective::reduce_scatter) call.recv = recv + kMembers * kShare;
     call.stream = this;  // any pointer is a stream of the fake driver
     call.words.chunk_bytes = kChunk;
     call.words.value = value;
@@ -82,7 +82,7 @@ class CudaChunks : public OnFakeDriver {
   }
   void meet() { together_.arrive_and_wait(); }
   void as_chunked(const std::function<void(Chunked& caller)>& body) {
-    as_groups(kSize, [&](int rank, const auto& group) {
+    as_groups(kMembers, [&](int rank, const auto& group) {
       Chunked caller(rank, group);
       meet();
       if (rank == 0) fake_cuda::launches();
@@ -118,14 +118,14 @@ class CudaChunks : public OnFakeDriver {
   }
 
  private:
-  std::barrier<> together_{kSize};
+  std::barrier<> together_{kMembers};
 };
 
 // When a word is written, its chunk is there, and the words before it were written.
 TEST_F(CudaChunks, CopiedByEnginesAreThereWhenTheirWordsAreWritten) {
   std::mutex mutex;
   std::vector<Chunked*> callers;
-  std::vector<size_t> written(kSize, 0);
+  std::vector<size_t> written(kMembers, 0);
   fake_cuda::carry_out("symm_write_word", [&](const void* arguments) {
     return [&, args = *static_cast<const cuda::WriteArgs*>(arguments)] {
       if (args.word == 0) return true;
@@ -136,11 +136,11 @@ TEST_F(CudaChunks, CopiedByEnginesAreThereWhenTheirWordsAreWritten) {
         const auto rank = static_cast<size_t>(caller->rank);
         const size_t step = written[rank] / kChunks;
         const size_t chunk = written[rank]++ % kChunks;
-        const size_t part = (rank + step) % kSize;
+        const size_t part = (rank + step) % kMembers;
         EXPECT_EQ(word, caller->words + part * kChunks + chunk) << "the word is out of turn";
         EXPECT_NE(args.unless, 0U);
-        for (size_t i = chunk * kChunk; i < std::min((chunk + 1) * kChunk, kUnit); ++i) {
-          EXPECT_EQ(caller->recv[part * kUnit + i], Chunked::byte_of(static_cast<int>(part), i));
+        for (size_t i = chunk * kChunk; i < std::min((chunk + 1) * kChunk, kShare); ++i) {
+          EXPECT_EQ(caller->recv[part * kShare + i], Chunked::byte_of(static_cast<int>(part), i));
         }
         *word = static_cast<uint32_t>(args.value);
       }
@@ -154,15 +154,15 @@ TEST_F(CudaChunks, CopiedByEnginesAreThereWhenTheirWordsAreWritten) {
       callers.push_back(&caller);
     }
     meet();
-    CollectiveCall gather = caller.call(Collective::allgather, kUnit, 7);
+    CollectiveCall gather = caller.call(Collective::allgather, kShare, 7);
     gather.algorithm = Algorithm::copy_engine;
     const std::string reason = plan_collective(*caller.group, gather).reason;
     EXPECT_NE(reason.find("3 chunks of 400 bytes"), std::string::npos) << reason;
     run_collective(*caller.group, gather);
     meet();
-    EXPECT_EQ(written[static_cast<size_t>(caller.rank)], kSize * kChunks);
+    EXPECT_EQ(written[static_cast<size_t>(caller.rank)], kMembers * kChunks);
     EXPECT_EQ(std::vector<uint32_t>(caller.words, caller.epoch),
-        std::vector<uint32_t>(kSize * kChunks, 7));
+        std::vector<uint32_t>(kMembers * kChunks, 7));
     static std::vector<fake_cuda::Launch> all;
     if (caller.rank == 0) all = fake_cuda::launches();
     meet();
@@ -181,14 +181,14 @@ TEST_F(CudaChunks, MovedByKernelsAreBetweenTheirWords) {
       return kinds_on(all, &caller);
     };
 
-    run_collective(*caller.group, caller.call(Collective::allgather, kUnit, 7));
+    run_collective(*caller.group, caller.call(Collective::allgather, kShare, 7));
     EXPECT_EQ(kinds(), "wwwkwkwkwkwkwkw");
     EXPECT_EQ(std::vector<uint32_t>(caller.words, caller.epoch),
-        std::vector<uint32_t>(kSize * kChunks, 7));
+        std::vector<uint32_t>(kMembers * kChunks, 7));
 
-    run_collective(*caller.group, caller.call(Collective::allreduce, kUnit, 7));
+    run_collective(*caller.group, caller.call(Collective::allreduce, kShare, 7));
     EXPECT_EQ(kinds(), "akakak");
-    run_collective(*caller.group, caller.call(Collective::reduce_scatter, kUnit, 7));
+    run_collective(*caller.group, caller.call(Collective::reduce_scatter, kShare, 7));
     EXPECT_EQ(kinds(), "aaakaaakaaak");
   });
 }
@@ -196,7 +196,7 @@ TEST_F(CudaChunks, MovedByKernelsAreBetweenTheirWords) {
 // A captured call takes the value of each replay.
 TEST_F(CudaChunks, ReadTheirValueAtEachReplay) {
   as_chunked([&](Chunked& caller) {
-    CollectiveCall gather = caller.call(Collective::allgather, kUnit, 0);
+    CollectiveCall gather = caller.call(Collective::allgather, kShare, 0);
     gather.words.pointer = caller.epoch;
     gather.algorithm = Algorithm::copy_engine;
     run_collective(*caller.group, gather);  // allocates what a capture must not
@@ -207,7 +207,7 @@ TEST_F(CudaChunks, ReadTheirValueAtEachReplay) {
       *caller.epoch = value;
       fake_cuda::replay(graph, &caller);
       EXPECT_EQ(std::vector<uint32_t>(caller.words, caller.epoch),
-          std::vector<uint32_t>(kSize * kChunks, value));
+          std::vector<uint32_t>(kMembers * kChunks, value));
     }
     meet();
   });
@@ -235,7 +235,7 @@ TEST_F(CudaChunks, ThatAreNeverReadyAreNamed) {
     meet();
     // The call may find out itself, or that another rank has.
     support::failure_of(
-        [&] { run_collective(*caller.group, caller.call(Collective::allreduce, kUnit, 7)); });
+        [&] { run_collective(*caller.group, caller.call(Collective::allreduce, kShare, 7)); });
     meet();
     if (caller.rank == 1) {
       support::expect_failure(Status::timeout,
