@@ -31,7 +31,6 @@ class Segment final : public Block,
   // Maps a peer's segment after checking that it is a memfd of exactly the announced
   // size, which can no longer shrink. The mapping alone keeps the memory; the descriptor
   // is needed only to hand it on.
-  enum class Descriptor { close, keep };
   static std::shared_ptr<Segment> import(Fd fd, const BlockExtent& extent,
       Descriptor descriptor = Descriptor::close, Access access = Access::read_write);
   // Maps the first `bytes` bytes of a segment, in pages of the system's size.

@@ -212,8 +212,8 @@ std::shared_ptr<Allocation> Allocation::create(
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::import(
-    const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent, Access access) {
+std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd,
+    const BlockExtent& extent, Access access, Descriptor descriptor) {
   const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
@@ -241,14 +241,10 @@ std::shared_ptr<Allocation> Allocation::import(
             why.c_str()));
   }
 
-  if (made->has_handle_) {
-    // Kept in case the memory is shared further: the driver may export no other descriptor of what
-    // was imported by a fabric handle.
-    made->fd_ = std::move(fd);
-  } else {
-    made->import_by_descriptor(&made->handle_, fd);
-  }
+  if (!made->has_handle_) made->import_by_descriptor(&made->handle_, fd);
   made->has_handle_ = true;
+  made->is_imported_ = true;
+  if (descriptor == Descriptor::keep) made->fd_ = std::move(fd);
   made->map(0, true);
   return made;
 }
@@ -273,6 +269,7 @@ std::shared_ptr<Allocation> Allocation::import_parts(
   std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
   made->mapped_ = extent.mapped;
   made->offset_ = extent.offset;
+  made->is_imported_ = true;
   made->import_by_descriptor(&made->handle_, fds[0]);
   made->has_handle_ = true;
 
@@ -391,6 +388,12 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
 }
 
 Fd Allocation::exported(CUmemGenericAllocationHandle handle) const {
+  // CUDA_ERROR_INVALID_VALUE on an H200 (2026-11-30), whether the exporter lives or not.
+  if (is_imported_) {
+    throw Error(Status::unsupported,
+        "memory of another process is not shared again: the driver exports no descriptor of it");
+  }
+
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const ClosedStreams held;

@@ -25,7 +25,8 @@ class Allocation final : public Block, public Suspendable {
   static std::shared_ptr<Allocation> create(
       const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
   static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd,
-      const BlockExtent& extent, Access access = Access::read_write);
+      const BlockExtent& extent, Access access = Access::read_write,
+      Descriptor descriptor = Descriptor::close);
   // Memory of several allocations of one size, mapped one behind the other.
   static std::shared_ptr<Allocation> import_parts(
       const std::shared_ptr<Device>& device, const std::vector<Fd>& fds, const BlockExtent& extent);
@@ -87,6 +88,7 @@ class Allocation final : public Block, public Suspendable {
   bool on_host_ = false;
   Access access_ = Access::read_write;  // of the device, and of the host if on_host_
   bool has_fabric_ = false;
+  bool is_imported_ = false;
   const std::byte* owners_address_ = nullptr;
   CUmemGenericAllocationHandle handle_ = 0;
   bool has_handle_ = false;
@@ -103,13 +105,14 @@ class Allocation final : public Block, public Suspendable {
 // The memory of a device, and of the host beside it, for rendezvous and for tokens.
 class DeviceMemory final : public ShareableMemory {
  public:
-  explicit DeviceMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  DeviceMemory(std::shared_ptr<Device> device, Descriptor of_imports)
+      : device_(std::move(device)), of_imports_(of_imports) {}
 
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override;
   std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override;
   using ShareableMemory::import;
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, Access access) override {
-    return Allocation::import(device_, std::move(fd), extent, access);
+    return Allocation::import(device_, std::move(fd), extent, access, of_imports_);
   }
   std::shared_ptr<Block> import_parts(
       const std::vector<Fd>& fds, const BlockExtent& extent) override {
@@ -120,5 +123,6 @@ class DeviceMemory final : public ShareableMemory {
   [[noreturn]] void refuse_to_adopt(const void* pointer) const;
 
   std::shared_ptr<Device> device_;
+  const Descriptor of_imports_;
 };
 }  // namespace symm::cuda

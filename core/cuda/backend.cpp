@@ -76,7 +76,7 @@ class CudaBackend final : public Backend {
 
  private:
   std::shared_ptr<Device> device_;
-  DeviceMemory memory_{device_};
+  DeviceMemory memory_{device_, Descriptor::close};
   PlanTable table_ = PlanTable::from_environment(BackendKind::cuda);
 };
 }  // namespace
@@ -206,7 +206,7 @@ class CudaProvider final : public ipc::Provider {
   }
 
   std::shared_ptr<ShareableMemory> memory(int device) const override {
-    return std::make_shared<DeviceMemory>(ipc_device(device));
+    return std::make_shared<DeviceMemory>(ipc_device(device), Descriptor::keep);
   }
 
   void check_stream(void* stream, int ordinal) const override {

@@ -25,7 +25,7 @@ namespace {
 // The descriptor of a block is the memfd of its segment.
 class HostMemory final : public ShareableMemory {
  public:
-  explicit HostMemory(Segment::Descriptor of_imports) : of_imports_(of_imports) {}
+  explicit HostMemory(Descriptor of_imports) : of_imports_(of_imports) {}
 
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
     return Segment::create(bytes, "symm-block", placement);
@@ -49,7 +49,7 @@ class HostMemory final : public ShareableMemory {
   }
 
  private:
-  const Segment::Descriptor of_imports_;
+  const Descriptor of_imports_;
 };
 
 class HostBackend final : public Backend {
@@ -70,7 +70,7 @@ class HostBackend final : public Backend {
   }
 
  private:
-  HostMemory memory_{Segment::Descriptor::close};
+  HostMemory memory_{Descriptor::close};
   PlanTable table_ = PlanTable::from_environment(BackendKind::host);
 };
 
@@ -113,7 +113,7 @@ class HostProvider final : public ipc::Provider {
 
  private:
   const std::shared_ptr<HostMemory> memory_ =
-      std::make_shared<HostMemory>(Segment::Descriptor::keep);
+      std::make_shared<HostMemory>(Descriptor::keep);
 };
 }  // namespace
 

@@ -78,7 +78,7 @@ TEST(Segment, IsMappedOnceInAProcessAndForgottenWithItsLastReference) {
   // Unless it is to be kept: the first that comes, while others look whether there is one.
   support::as_threads(4, [&](int) {
     const int before = other->fd();
-    EXPECT_EQ(Segment::import(Fd(dup(copy.get())), {100, 4096}, Segment::Descriptor::keep), other);
+    EXPECT_EQ(Segment::import(Fd(dup(copy.get())), {100, 4096}, Descriptor::keep), other);
     EXPECT_TRUE(before == -1 || before == other->fd());
   });
 }

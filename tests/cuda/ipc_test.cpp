@@ -422,6 +422,41 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
 
 using cuda::ForeignMemory;
 
+// The driver exports nothing of what was imported, so the importer keeps the descriptor by which it
+// came.
+TEST_F(CudaIpc, MemoryOfADeadMakerIsHandedOn) {
+  const auto exporting = [&] {
+    const Owned owned(5'000'000);
+    owned.word(1000) = 41;
+    offer(&owned.word(1000), 400);
+    pause();
+  };
+
+  const auto handing_on = [&] {
+    const auto import = import_offer();
+    reach(1);
+    ASSERT_TRUE(eventually([&] { return import->info().exporter_alive == 0; }));
+    put_token(import->data(), import->bytes());
+    reach(2);
+    await(3);
+  };
+
+  const auto importing = [&] {
+    await(2);
+    const auto import = import_offer();
+    ASSERT_TRUE(word(import, 0) == 41);
+    reach(3);
+  };
+
+  Process exporter(exporting);
+  Process holder(handing_on);
+  Process importer(importing);
+  await(1);
+  exporter.kill(SIGKILL);
+  importer.expect_success("importer");
+  holder.expect_success("holder");
+}
+
 TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   const auto exporting = [&] {
     const Owned owned(4096);

@@ -184,9 +184,10 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   struct stat status{};
   if (copy < 0 || fstat(copy, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
 
+  // As on an H200 (2026-11-30), where no handle is exported of what was imported.
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.requestedHandleTypes = type;
+  prop.requestedHandleTypes = 0;
   if (status.st_size == static_cast<off_t>(sizeof(Team))) {
     const std::lock_guard lock(state().mutex);
     return import_object(*handle = ++state().next, copy);
