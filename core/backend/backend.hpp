@@ -37,8 +37,8 @@ enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
 // machine. All zero if there is none.
 using FabricHandle = std::array<std::byte, 64>;
 
-// Whether a block that was imported keeps the descriptor by which it came. It is needed only to hand
-// the memory on: no driver makes another one for an importer.
+// Whether a block that was imported keeps the descriptor by which it came. It is needed only to
+// hand the memory on: no driver makes another one for an importer.
 enum class Descriptor { close, keep };
 
 // How a block lies in the memory behind its descriptor. It travels beside the

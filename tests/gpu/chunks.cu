@@ -119,6 +119,14 @@ unsigned* words_at(const Rank& rank, size_t at) {
   return reinterpret_cast<unsigned*>(rank.block + at);
 }
 
+// Loads a kernel of this program. The first launch would do that, and wait for the device, where a
+// collective may be waiting for what the kernel is to do.
+template <class Kernel>
+void load(Kernel* kernel) {
+  cudaFuncAttributes attributes{};
+  cuda(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+}
+
 void expect_nothing_wrong(const Rank& rank, const std::string& what) {
   const unsigned wrong = rank.download<unsigned>(rank.block + kWrong, 1)[0];
   expect(wrong == 0, who(rank, what + ": " + std::to_string(wrong) + " wrong bytes"));
@@ -220,7 +228,11 @@ void reduce(Rank& rank, std::barrier<>& together, bool scatters, size_t count, s
 }
 
 TEST(Chunks, AreThereWhenTheirWordsAre) {
+  if (const std::string why = too_many_ranks_a_device(); !why.empty()) GTEST_SKIP() << why;
   run_ranks(machine().ranks, [](Rank& rank, std::barrier<>& together) {
+    load(consume);
+    load(count_on);
+    load(fill);
     for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_COPY_ENGINE}) {
       gather(rank, together, algorithm, 1'000, 416);
       gather(rank, together, algorithm, 100'003, 16'384);
@@ -230,7 +242,10 @@ TEST(Chunks, AreThereWhenTheirWordsAre) {
 }
 
 TEST(Chunks, AreTakenWhenTheyAreReady) {
+  if (const std::string why = too_many_ranks_a_device(); !why.empty()) GTEST_SKIP() << why;
   run_ranks(machine().ranks, [](Rank& rank, std::barrier<>& together) {
+    load(count_on);
+    load(produce);
     for (const bool scatters : {false, true}) {
       reduce(rank, together, scatters, 1'001, 1'024);
       reduce(rank, together, scatters, 300'000, size_t{256} << 10);
@@ -249,6 +264,9 @@ TEST(Chunks, ThatAreNeverReadyEndAtTheDeadline) {
              options, rank.stream),
         "allreduce");
     rank.wait();
+    // The other rank hears of it a little later.
+    const auto has_failed = [&] { return rank.whole.status().status != SYMM_OK; };
+    expect(support::eventually(has_failed), who(rank, "the group fails"));
     const symm_status_t status = symm_allreduce(rank.group, rank.block, rank.ordinary, 1,
         SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, rank.stream);
     const std::string message = symm_last_error();
