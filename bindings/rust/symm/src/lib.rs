@@ -49,6 +49,8 @@ pub mod ipc;
 mod log;
 mod memory;
 mod messages;
+#[cfg(feature = "ndarray")]
+pub mod ndarray;
 mod operand;
 mod pieces;
 mod pressure;
@@ -80,7 +82,7 @@ pub use log::{LogListener, log_to, log_to_fd};
 pub use memory::{Atomic, Found, Memory, RendezvousOptions, SignalWait, View};
 pub use messages::Messages;
 pub use operand::{Operand, Place, Raw, Source, Span, Target, TargetOf};
-pub use pieces::{Pieces, Rows};
+pub use pieces::{Pieces, Rows, Signal};
 pub use pressure::{MemoryPressureListener, on_memory_pressure};
 pub use request::{Request, start};
 pub use store::{Store, StoreError};

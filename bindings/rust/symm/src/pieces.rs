@@ -54,12 +54,34 @@ impl Rows {
     }
 }
 
+/// A signal behind what a call copies, as [`Memory::signal_value`] sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal {
+    /// The channel of the memory.
+    pub channel: usize,
+    /// How the value changes the word.
+    pub op: SignalOp,
+    /// The value.
+    pub value: u64,
+}
+
+impl Signal {
+    /// The signal that [`Memory::signal`] sends, and [`Memory::wait_signal`] takes.
+    pub const fn on(channel: usize) -> Self {
+        Self {
+            channel,
+            op: SignalOp::Add,
+            value: 1,
+        }
+    }
+}
+
 /// What [`Memory::put_pieces`] and [`Memory::get_pieces`] copy, and the signal behind it. It may be
 /// used any number of times.
 #[derive(Debug, Clone)]
 pub struct Pieces<'a, T: Element> {
     what: What<'a>,
-    signal: Option<(usize, SignalOp, u64)>,
+    signal: Option<Signal>,
     _type: PhantomData<fn() -> T>,
 }
 
@@ -100,16 +122,19 @@ impl<'a, T: Element> Pieces<'a, T> {
     /// [`Memory::wait_signal`] takes.
     #[must_use]
     pub fn with_signal(self, channel: usize) -> Self {
-        self.with_signal_value(channel, SignalOp::Add, 1)
+        self.then(Some(Signal::on(channel)))
     }
 
     /// As [`with_signal`](Self::with_signal), with a signal as [`Memory::signal_value`] sends it.
     #[must_use]
     pub fn with_signal_value(self, channel: usize, op: SignalOp, value: u64) -> Self {
-        Self {
-            signal: Some((channel, op, value)),
-            ..self
-        }
+        self.then(Some(Signal { channel, op, value }))
+    }
+
+    /// These pieces with that signal, or with none.
+    #[must_use]
+    pub fn then(self, signal: Option<Signal>) -> Self {
+        Self { signal, ..self }
     }
 
     fn of(what: What<'a>) -> Self {
@@ -135,11 +160,11 @@ impl<'a, T: Element> Pieces<'a, T> {
                 call.to_table = table(to);
             }
         }
-        if let Some((channel, op, value)) = self.signal {
+        if let Some(signal) = self.signal {
             call.flags = SYMM_PIECES_SIGNAL;
-            call.channel = index(channel);
-            call.op = op.as_raw();
-            call.value = value;
+            call.channel = index(signal.channel);
+            call.op = signal.op.as_raw();
+            call.value = signal.value;
         }
         call
     }

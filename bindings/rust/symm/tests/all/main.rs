@@ -6,6 +6,8 @@ mod exchange;
 mod group;
 mod ipc;
 mod memory;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod pieces;
 #[path = "../ranks/mod.rs"]
 mod ranks;
