@@ -14,54 +14,46 @@
 #include <symm/symm.h>
 #include <symm/symm.hpp>
 
-namespace {
-// Puts the outer columns of a plate, which begins at this cell, into the halos of the neighbours.
-symm::NeighborExchange exchange_of(
-    const symm::Group& group, const symm::Memory& memory, size_t plate) {
-  const int rank = group.rank();
-  const int size = group.size();
-  constexpr size_t kCell = sizeof(double);
-  const auto column = [&](size_t from, size_t to) {
-    return std::vector<symm_piece_t>{{(plate + at(1, from)) * kCell, (plate + at(1, to)) * kCell,
-        kCell, kRows, kLine * kCell, kLine * kCell}};
-  };
-
-  const auto cells = memory.span<double>();
-  const auto left = column(1, rank > 0 ? columns_of(rank - 1, size) + 1 : 0);
-  const auto right = column(columns_of(rank, size), 0);
-  std::vector<symm_neighbor_t> halos;
-  if (rank > 0) halos.push_back(neighbor(rank - 1, memory, 0, cells, left, kRows * kCell));
-  if (rank + 1 < size) halos.push_back(neighbor(rank + 1, memory, 0, cells, right, kRows * kCell));
-  return group.exchange(halos);
-}
-}  // namespace
-
 int main() try {
   const symm::Group group = symm::Group::create();
-  const symm::Memory memory = group.rendezvous(group.allocate(2 * kCells * sizeof(double)));
-  double* const plates[] = {memory.span<double>().data(), memory.span<double>().data() + kCells};
-  for (double* const plate : plates) {
-    heat_upper_edge(plate);
-  }
-  const symm::NeighborExchange halos[] = {
-      exchange_of(group, memory, 0), exchange_of(group, memory, kCells)};
+  const int rank = group.rank();
+  const int size = group.size();
+  const size_t columns = columns_of(rank, size);
 
-  const size_t columns = columns_of(group.rank(), group.size());
+  // The outer columns of a band, and which columns of the neighbours' they become.
+  const size_t halo = rank > 0 ? columns_of(rank - 1, size) + 1 : 0;
+  const auto left = symm::piece_of_rows<double>(at(1, 1), at(1, halo), 1, kRows, kLine);
+  const auto right = symm::piece_of_rows<double>(at(1, columns), at(1, 0), 1, kRows, kLine);
+  constexpr size_t kBytes = kRows * sizeof(double);
+
+  symm::Memory plates[2];
+  symm::NeighborExchange halos[2];
+  for (int which = 0; which < 2; ++which) {
+    symm::Memory& plate = plates[which];
+    plate = group.rendezvous(group.allocate(kCells * sizeof(double)));
+    const auto cells = plate.span<double>();
+    heat_upper_edge(cells.data());
+    std::vector<symm_neighbor_t> all;
+    if (rank > 0) all.push_back(neighbor(rank - 1, plate, 0, cells, {&left, 1}, kBytes));
+    if (rank + 1 < size) all.push_back(neighbor(rank + 1, plate, 0, cells, {&right, 1}, kBytes));
+    halos[which] = group.exchange(all);
+  }
+
   std::vector<double> change(1);
   for (int number = 0; number < kSteps; ++number) {
-    const double* const from = plates[number % 2];
-    double* const to = plates[1 - number % 2];
+    const double* const from = plates[number % 2].span<double>().data();
+    double* const to = plates[1 - number % 2].span<double>().data();
     const symm::NeighborExchange& exchange = halos[1 - number % 2];
 
-    const double left = step(from, to, 1, 1);
-    const double right = step(from, to, columns, 1);
+    const double first = step(from, to, 1, 1);
+    const double last = step(from, to, columns, 1);
     exchange.start();
-    change[0] = std::max({left, right, step(from, to, 2, columns - 2)});
+    change[0] = std::max({first, last, step(from, to, 2, columns - 2)});
     exchange.finish();
   }
 
   group.allreduce(change, change, SYMM_OP_MAX);
-  report(plates[kSteps % 2], group.rank(), group.size(), change[0]);
+  report(plates[kSteps % 2].span<double>().data(), rank, size, change[0]);
   group.finalize();
 } catch (const symm::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

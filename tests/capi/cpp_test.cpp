@@ -217,6 +217,16 @@ TEST(Cpp, MemoryPassesByToken) {
   EXPECT_EQ(symm::ipc_stats().leases, 0u);
 }
 
+TEST(Cpp, APieceCountsItsRowsInElements) {
+  constexpr symm_piece_t column = symm::piece_of_rows<double>(3, 5, 2, 7, 10);
+  EXPECT_EQ(column.from, 24u);
+  EXPECT_EQ(column.to, 40u);
+  EXPECT_EQ(column.bytes, 16u);
+  EXPECT_EQ(column.rows, 7u);
+  EXPECT_EQ(column.from_stride, 80u);
+  EXPECT_EQ(column.to_stride, 80u);
+}
+
 TEST(Cpp, DevicesAndWhatTheHostCannotDo) {
   EXPECT_EQ(symm::device_count(SYMM_BACKEND_HOST), 1);
   EXPECT_GT(symm::device_info(SYMM_BACKEND_HOST, 0).memory_bytes, 0u);

@@ -1234,6 +1234,15 @@ symm_message_t receiving(int32_t rank, Destination &&destination, int32_t channe
           to.size_bytes()};
 }
 
+// A piece of `count` rows of `length` elements each: it is read from element `from` on and goes to
+// element `to`, and on both sides rows lie `stride` elements apart. For Pieces and neighbor().
+template <class Element>
+constexpr symm_piece_t piece_of_rows(size_t from, size_t to, size_t length, size_t count,
+                                     size_t stride) noexcept {
+  constexpr uint64_t size = sizeof(Element);
+  return {from * size, to * size, length * size, count, stride * size, stride * size};
+}
+
 // What goes to rank `rank` in every round of an exchange, for Group::exchange(): pieces of
 // `source`, to its block of `memory` from byte `offset` on. That rank puts `expected_bytes` here.
 // The source stays the caller's.
