@@ -24,6 +24,7 @@
 #include "tests/cuda/stream_block.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/support/piece_lists.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace symm {
 namespace {
@@ -34,7 +35,11 @@ using CudaPieces = OnFakeDriver;
 using Bytes = std::vector<std::byte>;
 
 constexpr size_t kPieceBytes = 4096;
-constexpr int kPieceLists = 20'000;
+#if defined(SYMM_UNDER_TSAN) || defined(SYMM_UNDER_ASAN)
+constexpr int kPieceLists = 5'000;
+#else
+constexpr int kPieceLists = 100'000;
+#endif
 const std::optional<OutgoingSignal> kNone;
 
 StreamBlock block_of(std::shared_ptr<Group> group) {

@@ -3,6 +3,8 @@
 // pieces that the device finds wrong.
 #include "tests/support/piece_lists.hpp"
 
+#include <cstdlib>
+
 #include "tests/gpu/world.hpp"
 
 namespace gpu {
@@ -23,6 +25,15 @@ Span<const std::byte> source_of(const Rank& rank) {
 
 std::vector<std::byte> bytes_at(const Rank& rank, const char* at) {
   return rank.download<std::byte>(at, kBytes);
+}
+
+// The first bytes of the block of the next rank, got through this rank's ordinary memory.
+std::vector<std::byte> fetched(const Rank& rank, size_t bytes) {
+  const Span<std::byte> seen(reinterpret_cast<std::byte*>(rank.ordinary + kSeen), bytes);
+  const symm_piece_t all{0, 0, bytes, 1, 0, 0};
+  rank.memory.get_pieces(
+      rank.next(), 0, seen, Pieces(Span<const symm_piece_t>(&all, 1)), {}, rank.stream);
+  return rank.download<std::byte>(rank.ordinary + kSeen, bytes);
 }
 
 void clear(const Rank& rank, char* at) {
@@ -78,15 +89,49 @@ void lists(Rank& rank, std::barrier<>& together) {
     rank.memory.put_pieces(rank.next(), 0, source_of(rank), list.with_signal(0), {}, rank.stream);
     rank.memory.wait_signal(rank.last(), 0, {}, rank.stream);
     // This rank alone has written the block of the next one.
-    const Span<std::byte> seen(reinterpret_cast<std::byte*>(rank.ordinary + kSeen), kBytes);
-    const symm_piece_t all{0, 0, kBytes, 1, 0, 0};
-    rank.memory.get_pieces(
-        rank.next(), 0, seen, Pieces(Span<const symm_piece_t>(&all, 1)), {}, rank.stream);
-
     std::vector<std::byte> expected(kBytes);
     support::copy_as_said(expected.data(), source.data(), pieces);
-    expect(bytes_at(rank, rank.ordinary + kSeen) == expected,
+    expect(fetched(rank, kBytes) == expected,
         who(rank, "list " + std::to_string(i) + (by_device ? " on the device" : "")));
+    rank.settle(together);
+  }
+}
+
+// 100,000 short lists, of which 64 are put at a time, each to a part of the block of its own, and
+// then compared. In every other turn the device reads them.
+void very_many(Rank& rank, std::barrier<>& together) {
+  constexpr size_t kPart = 4096;
+  constexpr size_t kParts = 64;
+  constexpr size_t kAll = kParts * kPart;
+  const size_t lists = std::getenv("SYMM_GPU_AMOUNT") != nullptr ? 2'000 : 100'000;
+  support::PieceLists draw(static_cast<uint64_t>(rank.rank), kPart);
+  const auto source = support::distinct_bytes(kPart, 1);
+  rank.upload(rank.ordinary + kSource, source);
+  const Span<const std::byte> from(
+      reinterpret_cast<const std::byte*>(rank.ordinary + kSource), kPart);
+  for (size_t turn = 0; turn * kParts < lists; ++turn) {
+    std::vector<symm_piece_t> all;
+    std::vector<size_t> ends;
+    std::vector<std::byte> expected(kAll);
+    for (size_t part = 0; part < kParts; ++part) {
+      const std::vector<symm_piece_t> pieces = draw.draw();
+      support::copy_as_said(&expected[part * kPart], source.data(), pieces);
+      all.insert(all.end(), pieces.begin(), pieces.end());
+      ends.push_back(all.size());
+    }
+    const bool by_device = turn % 2 == 1 && !all.empty();
+    const Span<const symm_piece_t> there =
+        by_device ? on_device(rank, all) : Span<const symm_piece_t>(all);
+    cuda(cudaMemsetAsync(rank.block, 0, kAll, rank.stream), "memset");
+    rank.settle(together);
+
+    for (size_t part = 0; part < kParts; ++part) {
+      const size_t first = part == 0 ? 0 : ends[part - 1];
+      const Pieces list(there.subspan(first, ends[part] - first));
+      rank.memory.put_pieces(rank.next(), part * kPart, from,
+          by_device ? Pieces(list).on_device() : list, {}, rank.stream);
+    }
+    expect(fetched(rank, kAll) == expected, who(rank, "lists of turn " + std::to_string(turn)));
     rank.settle(together);
   }
 }
@@ -246,6 +291,8 @@ void beyond(Rank& rank, std::barrier<>& together) {
 }
 
 TEST(PieceLists, AreCopiedAsMemcpyWould) { run_ranks(machine().ranks, lists); }
+
+TEST(PieceLists, OfAnyKindAreCopiedAsMemcpyWould) { run_ranks(machine().ranks, very_many); }
 
 TEST(PieceLists, OfPages) { run_ranks(machine().ranks, pages); }
 
