@@ -145,7 +145,8 @@ std::shared_ptr<NeighborExchange> NeighborExchange::create(
   const bool is_on_host = group->backend().kind() == BackendKind::host;
   if (!is_on_host && group->machines().count > 1) {
     throw Error(Status::unsupported,
-        "group: its ranks are GPUs of several machines, between which neighbours have no exchange");
+        "group: its ranks are GPUs of several machines, between which neighbours have no exchange: "
+        "NCCL stores into no block, and UCX sends no list of pieces that a stream has to reach");
   }
 
   const Deadline deadline =

@@ -232,6 +232,14 @@ void DeviceMultinodeTransport::to_remote(const char* call, const MemoryView& mem
   proxy_->issue(call, rank, head, payload.data(), payload.size(), timeout_ms, device_, stream);
 }
 
+void DeviceMultinodeTransport::pass_messages(
+    std::span<MessageSide> /*sides*/, uint64_t /*timeout_ms*/, void* /*stream*/) {
+  throw Error(Status::unsupported,
+      "group: its ranks are GPUs of several machines, between which there is no send and receive: "
+      "NCCL, which carries data there, knows neither channels nor the length of a message that is "
+      "on its way");
+}
+
 void DeviceMultinodeTransport::change_value(const MemoryView& memory, int rank, size_t offset,
     const AtomicChange& change, void* fetched, uint64_t timeout_ms, void* stream) {
   if (maps(rank)) {

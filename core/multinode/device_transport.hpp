@@ -53,6 +53,7 @@ class DeviceMultinodeTransport final : public WithRemoteRanks<ForwardingTranspor
   void batch(std::span<CollectiveCall> calls) override { one_by_one(calls); }
   PlanReport plan(const CollectiveCall& call) override;
 
+  void pass_messages(std::span<MessageSide>, uint64_t timeout_ms, void* stream) override;
   void change_value(const MemoryView& memory, int rank, size_t offset, const AtomicChange& change,
       void* fetched, uint64_t timeout_ms, void* stream) override;
   uint64_t read_value(const MemoryView& memory, int rank, size_t offset, size_t bytes,

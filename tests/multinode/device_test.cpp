@@ -18,11 +18,13 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/call_tag.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/group.hpp"
+#include "core/group/neighbor_exchange.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
@@ -500,6 +502,24 @@ TEST(CudaMultinodeGroup, TellsItsEngineAndTheOrderOfSums) {
       group->barrier({}, i % 2, 20'000, nullptr);
       if (group->rank() != 0) group->barrier(pair, 0, 20'000, nullptr);
     }
+    group->synchronize(nullptr, 20'000);
+  }));
+}
+
+// Each refusal says what the engines lack, and leaves the group as it is.
+TEST(CudaMultinodeGroup, RefusesWhatItsEnginesCannotDo) {
+  expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
+    std::byte byte{};
+    for (const bool is_send : {true, false}) {
+      support::expect_failure(Status::unsupported, {"several machines", "NCCL", "channels"}, [&] {
+        MessageSide side{is_send, 1 - group->rank(), 0, &byte, 1};
+        group->pass_message(side, 20'000, nullptr);
+      });
+    }
+    support::expect_failure(Status::unsupported, {"several machines", "NCCL", "UCX"}, [&] {
+      NeighborExchange::create(group, [] { return std::vector<NeighborPart>(); }, 20'000);
+    });
+    group->barrier({}, 0, 20'000, nullptr);
     group->synchronize(nullptr, 20'000);
   }));
 }
