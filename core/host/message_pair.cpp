@@ -19,6 +19,7 @@
 #include "core/host/mailbox.hpp"
 #include "core/host/message_port.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/prefetch.hpp"
 #include "kernels/host/slices.hpp"
 
 namespace symm::host {
@@ -261,7 +262,8 @@ void MessagePair::match(Channel& channel) {
          channel.receives.first->state == State::waits) {
     const Arrived& next = channel.arrived.front();
     Told told = next.told;
-    if (told.contents != nullptr) told.contents = next.contents.data();
+    told.contents = next.contents.data();
+    told.ahead = told.kind == SlotKind::announced ? next.contents.size() : 0;
     meet(channel, told);
     channel.arrived.pop_front();
   }
@@ -273,16 +275,17 @@ void MessagePair::meet(Channel& channel, const Told& told) {
   if (told.bytes > one.side->bytes) refuse_length(channel, told.bytes, one.side->bytes);
 
   one.side->received = told.bytes;
-  if (told.kind == SlotKind::announced) return begin_long(channel, one, told.place);
+  if (told.kind == SlotKind::announced) return begin_long(channel, one, told);
   move_bytes(one.side->data, told.contents, told.bytes);
   finish_receive(channel);
 }
 
 // A message that is still with its sender: this rank copies it, or asks for it.
-void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& place) {
+void MessagePair::begin_long(Channel& channel, PostedSide& one, const Told& told) {
   const size_t bytes = one.side->received;
   if (port_ != nullptr) return ask_for(channel, one);
 
+  const Place& place = told.place;
   one.held = reach(place, bytes);
   if (one.held != nullptr) {
     one.from = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
@@ -300,6 +303,10 @@ void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& pla
   }
 
   one.state.store(State::expecting, std::memory_order_release);
+  move_bytes(one.side->data, told.contents, told.ahead);
+  one.moved = told.ahead;
+  if (one.moved == bytes) return finish_receive(channel);
+
   ChannelWords& words = to_.channel(number_of(channel));
   words.place = place_of(one.side->data, bytes, one.held);
   tell(words.wanted, ++channel.answered);
@@ -318,7 +325,7 @@ void MessagePair::ask_for(Channel& channel, PostedSide& one) {
 // `from`: the next piece of the message; null: the sender has copied all of it here.
 void MessagePair::take_piece(Channel& channel, const std::byte* from, uint64_t bytes) {
   PostedSide* const one = channel.receives.first;
-  if (one == nullptr || one->state != State::expecting) refuse_mailbox("a piece");
+  if (one == nullptr || one->state != State::expecting) return keep_ahead(channel, from, bytes);
 
   const size_t missing = one->side->received - one->moved;
   if (bytes == 0 || bytes > missing || (from == nullptr && bytes != missing)) {
@@ -330,6 +337,17 @@ void MessagePair::take_piece(Channel& channel, const std::byte* from, uint64_t b
 
   finish_receive(channel);
   match(channel);
+}
+
+// A piece of a message that no receive waits for yet: the last one that has arrived.
+void MessagePair::keep_ahead(Channel& channel, const std::byte* from, uint64_t bytes) {
+  const bool is_announced =
+      !channel.arrived.empty() && channel.arrived.back().told.kind == SlotKind::announced;
+  if (!is_announced || from == nullptr) refuse_mailbox("a piece");
+
+  Arrived& last = channel.arrived.back();
+  if (bytes == 0 || bytes > last.told.bytes || !last.contents.empty()) refuse_mailbox("a length");
+  last.contents.assign(from, from + bytes);
 }
 
 bool MessagePair::pull() {
@@ -397,7 +415,9 @@ bool MessagePair::advance(Channel& channel) {
     bool goes_on = false;
     switch (one.state) {
       case State::waits: goes_on = begin(channel, one); break;
-      case State::announced: goes_on = await_answer(channel, one); break;
+      case State::announced:
+        goes_on = await_answer(channel, one) || send_ahead(channel, one);
+        break;
       // A step of a long copy ends the turn, so that other channels and peers have theirs.
       case State::placing: return place(channel, one) || any;
       case State::in_parts: return send_part(channel, one) || any;
@@ -468,6 +488,8 @@ void MessagePair::announce(Channel& channel, PostedSide& one, Place place) {
 bool MessagePair::await_answer(Channel& channel, PostedSide& one) {
   const ChannelWords& words = from_.channel(number_of(channel));
   if (reached(words.taken, one.number)) {
+    // The peer may have answered before it has taken the piece that was all of the message.
+    channel.answers = words.wanted.load(std::memory_order_relaxed);
     finish_send(channel);
     return true;
   }
@@ -482,11 +504,26 @@ bool MessagePair::await_answer(Channel& channel, PostedSide& one) {
 
   const Place place = words.place;
   one.held = reach(place, one.side->bytes);
+  if (one.moved == one.side->bytes) {
+    finish_send(channel);
+    return true;
+  }
   const State next = one.held != nullptr ? State::placing : State::in_pieces;
   one.state.store(next, std::memory_order_release);
   if (one.held != nullptr) {
     one.to = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
   }
+  return true;
+}
+
+// The first piece of a message that the peer cannot copy itself, while it has not answered. It
+// leaves the data area to other messages, unless that is nearly empty.
+bool MessagePair::send_ahead(Channel& channel, PostedSide& one) {
+  if (port_ != nullptr || same_process_ || one.held != nullptr || one.ahead != 0) return false;
+  const size_t bytes = std::min(around_.shape.most_piece(), one.side->bytes);
+  const bool is_free = data_used_ - data_read_ <= around_.shape.data / 4;
+  if (!is_free || !send_piece(channel, one, bytes)) return false;
+  one.ahead = bytes;
   return true;
 }
 
@@ -515,13 +552,19 @@ bool MessagePair::place(Channel& channel, PostedSide& one) {
   if (one.moved < all) return true;
   if (!has_slot()) return bytes != 0;
 
-  publish(next_slot(), SlotKind::placed, channel, all);
+  publish(next_slot(), SlotKind::placed, channel, all - one.ahead);
   finish_send(channel);
   return true;
 }
 
 bool MessagePair::cut(Channel& channel, PostedSide& one) {
   const size_t bytes = std::min(around_.shape.most_piece(), one.side->bytes - one.moved);
+  if (!send_piece(channel, one, bytes)) return false;
+  if (one.moved == one.side->bytes) finish_send(channel);
+  return true;
+}
+
+bool MessagePair::send_piece(Channel& channel, PostedSide& one, size_t bytes) {
   size_t offset = 0;
   if (!has_slot() || !reserve(bytes, offset)) return false;
 
@@ -530,7 +573,6 @@ bool MessagePair::cut(Channel& channel, PostedSide& one) {
   MessageSlot& slot = next_slot();
   slot.put(uint64_t{offset});
   publish(slot, SlotKind::piece, channel, bytes);
-  if (one.moved == one.side->bytes) finish_send(channel);
   return true;
 }
 

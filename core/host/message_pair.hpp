@@ -14,6 +14,8 @@
 //   Taken      a message is where the receiver's call wanted it.
 //   Arrived    a message was read from its slot before a receive asked for it. A message that was
 //              left is copied then.
+//   Ahead      the first piece of an announced message that neither rank has mapped at the other:
+//              the sender passes it at once, for which it would else wait.
 //
 // Invariants
 //   I1. Every word has one writer and only grows: `number` of a slot by the number of slots each
@@ -25,18 +27,21 @@
 //   I4. A receiver reads slots in order, and reads on also when no receive waits for what they
 //       hold.
 //   I5. Pieces follow in a flow only when the receiver has answered that it wants them, and so
-//       has a receive that waits for them.
+//       has a receive that waits for them; but for the piece ahead, if most of the data area is
+//       free.
 //
 // Steps: no message waits for the order of others.
 //   1. A rank in a call with this peer reads all slots (I4). What nobody waits for has arrived: per
-//      flow at most as many messages as there are slots (I3), none longer than most_left(). So
-//      the receiver needs bounded memory, and slots and data area become free (I2).
+//      flow at most as many messages as there are slots (I3), none longer than most_left(), and
+//      one piece ahead, of the last of them. So the receiver needs bounded memory, and slots and
+//      data area become free (I2).
 //   2. So a message is begun if its flow has room, whatever other flows do. The flow has room
 //      once the receiver has taken the messages before it, which its program has asked for before.
 //   3. An announced message needs a receive that waits, and nothing else: the receiver copies from
 //      the sender's memory if that is mapped here, and else answers (`wanted`), with the place of
 //      its own memory if that is symmetric. The sender copies there, or sends pieces through the
-//      data area, which the receiver reads since it waits (I5). From another machine the message
+//      data area, which the receiver reads since it waits (I5). A message that has come ahead as a
+//      whole needs no answer: the receiver tells that it is taken. From another machine the message
 //      comes straight to its place, and the receiver sees how much of it has come.
 //   4. Sides of one call begin independently of each other. So of two calls that wait for each
 //      other, each goes on as far as the other has asked for, in whatever order they list sides.
@@ -99,6 +104,7 @@ struct PostedSide {
   bool copies = false;  // recv: this rank copies from memory that the peer's caller owns
   uint32_t number = 0;
   size_t moved = 0;
+  size_t ahead = 0;  // send: bytes of the piece that has gone ahead
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   std::shared_ptr<const MemoryView> held;  // keeps mapped what is copied from or to
@@ -154,7 +160,8 @@ class MessagePair {
     SlotKind kind{};
     uint64_t bytes = 0;
     Place place{};                        // of one that is announced
-    const std::byte* contents = nullptr;  // of one that was left
+    const std::byte* contents = nullptr;  // of one that was left, or the piece that came ahead
+    size_t ahead = 0;                     // bytes of that piece
   };
   struct Arrived {
     Told told;
@@ -182,9 +189,10 @@ class MessagePair {
   void arrive(Channel& channel, const Told& told);
   void match(Channel& channel);
   void meet(Channel& channel, const Told& told);
-  void begin_long(Channel& channel, PostedSide& one, const Place& place);
+  void begin_long(Channel& channel, PostedSide& one, const Told& told);
   void ask_for(Channel& channel, PostedSide& one);
   void take_piece(Channel& channel, const std::byte* from, uint64_t bytes);
+  void keep_ahead(Channel& channel, const std::byte* from, uint64_t bytes);
   bool pull();
   void finish_receive(Channel& channel);
   uint16_t number_of(const Channel& channel) const noexcept;
@@ -195,6 +203,8 @@ class MessagePair {
   bool begin(Channel& channel, PostedSide& one);
   void announce(Channel& channel, PostedSide& one, Place place);
   bool await_answer(Channel& channel, PostedSide& one);
+  bool send_ahead(Channel& channel, PostedSide& one);
+  bool send_piece(Channel& channel, PostedSide& one, size_t bytes);
   bool send_part(Channel& channel, PostedSide& one);
   bool place(Channel& channel, PostedSide& one);
   bool cut(Channel& channel, PostedSide& one);
