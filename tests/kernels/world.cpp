@@ -1,5 +1,6 @@
 #include "tests/kernels/world.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -205,20 +206,24 @@ class Operands {
   // The caller uses its memory again. A rank that writes there afterwards is noticed by
   // check_scribbles(), and a rank that reads there has wrong results.
   void scribble(int rank) const {
-    std::memset(memory_of(rank).data(), 0x5A, memory_of(rank).size());
+    std::memset(memory_of(rank).data(), static_cast<int>(kScribble), memory_of(rank).size());
   }
 
   void check_scribbles() const {
     for (int rank = 0; rank < size_; ++rank) {
-      for (const std::byte byte : memory_of(rank)) {
-        ASSERT_EQ(byte, std::byte{0x5A}) << describe(case_, size_) << " wrote after its end";
-      }
+      const Bytes& memory = memory_of(rank);
+      const auto written = std::find_if(
+          memory.begin(), memory.end(), [](std::byte byte) { return byte != kScribble; });
+      ASSERT_TRUE(written == memory.end())
+          << describe(case_, size_) << " wrote after its end: byte " << written - memory.begin()
+          << " of rank " << rank;
     }
   }
 
  private:
   static constexpr size_t kGuard = 64;
   static constexpr std::byte kFill{0xC3};
+  static constexpr std::byte kScribble{0x5A};
 
   bool is_root(size_t rank) const { return rank == static_cast<size_t>(case_.root); }
 
