@@ -3,7 +3,6 @@
 // which come to the memory when they like; what is sequentially consistent waits until
 // its buffer is empty. The mutant does not wait.
 
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,6 +22,7 @@
 #include "core/base/fd.hpp"
 #include "core/base/process.hpp"
 #include "core/ipc/token.hpp"
+#include "tests/support/context.hpp"
 #include "tests/support/test.hpp"
 
 namespace model {
@@ -34,8 +34,10 @@ struct Store {
   void land() const { std::memcpy(at, &value, bytes); }
 };
 
+using support::Context;
+
 struct Processor {
-  ucontext_t context;
+  Context context;
   std::array<char, size_t{1} << 18> stack;
   std::deque<Store> stores;
   bool is_done;
@@ -48,12 +50,12 @@ struct Processor {
 
 std::array<Processor, 2> processors;
 std::array<std::function<void()>, 2> bodies;
-ucontext_t scheduler;
+Context scheduler;
 Processor* now = nullptr;  // whose turn it is; null: what is not part of the model
 bool is_mutant = false;
 
 void take_turns() {
-  if (now != nullptr) swapcontext(&now->context, &scheduler);
+  if (now != nullptr) now->context.give_turn_to(scheduler);
 }
 
 template <class T>
@@ -83,17 +85,15 @@ struct Watched {
 void begin() {
   bodies[static_cast<size_t>(now - processors.data())]();
   now->is_done = true;
+  now->context.give_turn_to(scheduler);
 }
 
 // Runs the processors in the order that `path` says, and prolongs it: each turn has the choice
 // that was made, and the number of choices.
 void run(std::vector<std::pair<size_t, size_t>>& path) {
   for (Processor& one : processors) {
-    getcontext(&one.context);
-    one.context.uc_stack = {one.stack.data(), 0, one.stack.size()};
-    one.context.uc_link = &scheduler;
+    one.context.prepare(begin, one.stack.data(), one.stack.size());
     one.is_done = false;
-    makecontext(&one.context, begin, 0);
   }
 
   for (size_t depth = 0;; ++depth) {
@@ -106,7 +106,7 @@ void run(std::vector<std::pair<size_t, size_t>>& path) {
     if (depth == path.size()) path.emplace_back(0, turns.size());
     const auto [turn, lands] = turns[path[depth].first];
     now = turn;
-    lands ? now->land() : static_cast<void>(swapcontext(&scheduler, &now->context));
+    lands ? now->land() : scheduler.give_turn_to(now->context);
     now = nullptr;
   }
 }

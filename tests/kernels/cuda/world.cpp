@@ -1,7 +1,5 @@
 #include "tests/kernels/cuda/world.hpp"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +11,7 @@
 
 #include "kernels/cuda/args.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
+#include "tests/support/context.hpp"
 #include "tools/bench/reference.hpp"
 
 namespace symm::cuda::model {
@@ -32,8 +31,8 @@ struct Ranks::Thread {
   bool says[2] = {};  // at even and at odd meetings
   float number = 0;   // for a neighbour, see exchange()
   bool ended = false;
-  ucontext_t context{};
-  std::vector<char> stack;
+  support::Context context;
+  std::unique_ptr<char[]> stack;
 };
 
 float sum_of(const std::vector<float>& numbers, bool in_tree) {
@@ -235,7 +234,7 @@ void Ranks::deliver_all(Member& member) {
 
 // ---- threads
 
-void Ranks::yield() { swapcontext(&thread_->context, &scheduler_); }
+void Ranks::yield() { thread_->context.give_turn_to(scheduler_); }
 
 void* Ranks::shared(size_t bytes) {
   std::vector<uint64_t>& memory = member_->shared[{thread_->block.x, bytes}];
@@ -284,7 +283,7 @@ void Ranks::enter() {
   Thread& self = *current->thread_;
   self.launch->kernel(self.launch->args);
   self.ended = true;
-  swapcontext(&self.context, &current->scheduler_);
+  self.context.give_turn_to(current->scheduler_);
 }
 
 void Ranks::start(Member& member) {
@@ -313,18 +312,13 @@ void Ranks::let_in(Device& device) {
   }
 }
 
-// This is a function of its own because getcontext() returns twice as far as a compiler knows,
-// which would spoil the counter of a loop around it.
 void Ranks::let_in(Member& member, const Launch& launch, unsigned index) {
   auto thread = std::make_unique<Thread>();
   thread->block.x = member.next_block;
   thread->thread.x = index;
   thread->launch = &launch;
-  thread->stack.resize(kStack);
-  getcontext(&thread->context);
-  thread->context.uc_stack.ss_sp = thread->stack.data();
-  thread->context.uc_stack.ss_size = thread->stack.size();
-  makecontext(&thread->context, &Ranks::enter, 0);
+  thread->stack = std::make_unique_for_overwrite<char[]>(kStack);
+  thread->context.prepare(&Ranks::enter, thread->stack.get(), kStack);
   member.running.push_back(std::move(thread));
 }
 
@@ -383,7 +377,7 @@ bool Ranks::step(Member& member) {
     thread_index = chosen.thread;
     grid_size.x = chosen.launch->blocks;
     block_size.x = options_.threads;
-    swapcontext(&scheduler_, &chosen.context);
+    scheduler_.give_turn_to(chosen.context);
     if (chosen.ended) {
       last_change_ = steps_;
       leave(member, chosen.block.x);

@@ -15,14 +15,13 @@
 // emptiest multiprocessor, when that has room, and keeps its place until it ends.
 #pragma once
 
-#include <ucontext.h>
-
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include "kernels/collective.hpp"
 #include "kernels/cuda/args.hpp"
+#include "tests/support/context.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::cuda::model {
@@ -161,7 +160,7 @@ class Ranks {
   std::mt19937 random_;
   std::vector<Member> members_;
   std::vector<Device> devices_;
-  ucontext_t scheduler_{};
+  support::Context scheduler_;
   Member* member_ = nullptr;
   Thread* thread_ = nullptr;
   long steps_ = 0;
