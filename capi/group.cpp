@@ -54,6 +54,7 @@ static_assert(SYMM_UNIQUE_ID_MAX_BYTES == kUniqueIdBytes);
 static_assert(SYMM_TICKET_MAX_BYTES == kTicketBytes);
 static_assert(static_cast<int32_t>(GrowOptions::Mode::fill_dead) == SYMM_GROW_FILL_DEAD);
 static_assert(static_cast<int32_t>(GrowOptions::Mode::append) == SYMM_GROW_APPEND);
+static_assert(static_cast<int32_t>(GrowOptions::Mode::spare) == SYMM_GROW_SPARE);
 
 // The bytes of config.id, one of three ways to say where the ranks meet.
 std::vector<std::byte> id_of(const symm_group_config_t& given) {
@@ -228,7 +229,7 @@ symm_status_t symm_group_grow(
   return produce(options, out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
     const symm_grow_options_t given = read_options(options);
-    if (given.mode < SYMM_GROW_FILL_DEAD || given.mode > SYMM_GROW_APPEND) {
+    if (given.mode < SYMM_GROW_FILL_DEAD || given.mode > SYMM_GROW_SPARE) {
       throw not_known("options.mode", given.mode);
     }
     const GrowOptions asked{
@@ -291,6 +292,7 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.machine = machines.machine_of[static_cast<size_t>(self.rank())];
     filled.local_rank = machines.local_rank(self.rank());
     filled.local_size = machines.local_size(self.rank());
+    filled.spares = self.spares();
     write_text(filled.engine, self.transport().engine());
     return filled;
   });

@@ -20,7 +20,7 @@ struct Layout {
 // X(name, number, as messages name it)
 #define SYMM_LAYOUTS(X)                                                                          \
   /* Packets and records of the mesh, and the bodies of all messages: core/mesh/wire.hpp. */     \
-  X(messages, 3, "messages between ranks")                                                       \
+  X(messages, 4, "messages between ranks")                                                       \
   /* The files of an attempt to meet: core/bootstrap/directory_rendezvous.hpp. */                \
   X(directory, 1, "files by which ranks meet")                                                   \
   /* The frames of the store by TCP: core/bootstrap/tcp_store.cpp. */                            \
@@ -43,7 +43,7 @@ struct Layout {
   /* What a process has published under a name: core/ipc/publication.hpp. */                     \
   X(publication, 1, "published versions")                                                        \
   /* Tickets, and what members and newcomers say before they have met: core/group/ticket.hpp. */ \
-  X(ticket, 1, "tickets")                                                                        \
+  X(ticket, 2, "tickets")                                                                        \
   /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                     \
   X(leases, 6, "leases of memory")                                                               \
   /* The layouts of symm/page.h, whose numbers are in its magics. */                             \

@@ -31,6 +31,7 @@
 #include "core/group/exchange.hpp"
 #include "core/group/flags.hpp"
 #include "core/group/group.hpp"
+#include "core/group/launched_spares.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -221,6 +222,7 @@ GroupConfig Group::completed(GroupConfig config) {
 
 std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   const Trace traced(nullptr, "group_create");
+  if (is_launched_spare(asked)) return join_launched(asked);
   const GroupConfig config = completed(asked);
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
   const BootstrapResult result = symm::bootstrap(
@@ -241,7 +243,9 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
     members[static_cast<size_t>(rank)] = rank;
   }
   const uint64_t id = mesh->nonce();
-  return form(mesh, std::move(members), id, config, {}, nullptr, result.description, deadline);
+  auto made = form(mesh, std::move(members), id, config, {}, nullptr, result.description, deadline);
+  if (is_launched(asked)) leave_ticket(*made);
+  return made;
 }
 
 std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,

@@ -29,6 +29,7 @@
 #include "core/bootstrap/store.hpp"
 #include "core/group/request.hpp"
 #include "core/group/requests.hpp"
+#include "core/group/spares.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/types.hpp"
@@ -65,11 +66,12 @@ struct SubgroupOptions {
 struct GrowOptions {
   enum class Mode : int32_t {
     fill_dead = 0,  // newcomers take the numbers of the ranks that are gone
-    append = 1      // the living move up, and `count` newcomers follow them
+    append = 1,     // the living move up, and `count` newcomers follow them
+    spare = 2       // `count` newcomers become spares (spares.hpp)
   };
   uint64_t call_timeout_ms = 0;  // 0: the group's create_timeout_ms
   Mode mode = Mode::fill_dead;
-  int count = 0;  // with append only
+  int count = 0;  // with append and spare only
 };
 
 inline constexpr int kDefaultChannels = 64;
@@ -115,10 +117,12 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Group> shrink(const SubgroupOptions& options = {});
   // A ticket for processes that are to join this group, or one that shrink() and grow() make of it.
   Bytes invite(uint64_t lifetime_ms) const;
-  // [collective over the living and as many newcomers] A revoked group can grow too.
+  // [collective over the living and as many newcomers] A revoked group can grow too. Null with
+  // Mode::spare: this group has spares then.
   std::shared_ptr<Group> grow(const GrowOptions& options);
   // Waits until the group of the ticket, or one made of it, grows and takes this process.
   static std::shared_ptr<Group> join(std::span<const std::byte> ticket, const GroupConfig& config);
+  int spares() const;  // those that wait, as far as this rank knows
   // [collective over the living] Returns the one failure that all ranks that live have after a call
   // of all ranks, of which `mine` is this rank's; its status is ok if no rank has one and none is
   // gone. Throws Error(timeout).
@@ -297,14 +301,22 @@ class Group : public std::enable_shared_from_this<Group> {
       uint64_t call, Deadline deadline, const SubgroupOptions& options);
   void require_growable() const;
   std::shared_ptr<Group> grow_in(uint64_t call, Deadline deadline, const GrowOptions& options);
-  void tell_place(const Growth& growth, const Topic& topic, const GrowOptions& options,
-      const std::string& path);
-  std::string hear_place(const Growth& growth, const Topic& topic, const GrowOptions& options);
+  void tell_place(const Growth& growth, const Topic& topic, const GrowOptions& options);
+  void hear_place(Growth& growth, const Topic& topic, const GrowOptions& options);
   void gather(Growth& growth, const Topic& topic, const GrowOptions& options);
-  std::unique_ptr<SharedDirectory> enter(const Growth& growth, const std::string& path) const;
-  void offer_ranks(Growth& growth) const;
+  void choose_spares(Growth& growth, const GrowOptions& options) const;
+  RankOffer offer_of(const Growth& growth) const;
+  void offer_ranks(Growth& growth, bool as_spares) const;
   void require_no_loss(const Growth& growth) const;
-  std::shared_ptr<Group> form_grown(Growth& growth);
+  std::shared_ptr<Mesh> connect_grown(Growth& growth, bool as_spares);
+  std::shared_ptr<Group> form_grown(Growth& growth, uint64_t id);
+  std::shared_ptr<Group> form_with_spares(const Growth& growth, uint64_t id);
+  void keep_spares(const Growth& growth, const std::shared_ptr<Mesh>& mesh);
+  SparePlaces spare_places() const;
+  void set_spares(SparePlaces spares);
+  void inherit_spares(const Group& from);
+  static std::shared_ptr<Group> stand_by(const Ticket& ticket, const Accepted& accepted,
+      const GroupConfig& own, std::string& trouble, Deadline deadline);
   static std::shared_ptr<Group> take_rank(
       const Accepted& accepted, const GroupConfig& own, Deadline deadline);
   void agree_on_birth(Deadline deadline);
@@ -367,7 +379,9 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<uint64_t> splits_{0};
   TimedMutex shrinking_;              // one call at a time, so that other calls are later
   std::atomic<uint64_t> shrinks_{0};  // the number of the next call
-  std::vector<PeerFacts> facts_;      // by group rank
+  mutable std::mutex spares_mutex_;
+  SparePlaces spares_;
+  std::vector<PeerFacts> facts_;  // by group rank
   Machines machines_;
   // The links to ranks of other hosts whose memory is mapped here.
   std::vector<std::shared_ptr<PeerLink>> distant_;

@@ -13,6 +13,11 @@
 // they could have agreed in step 5: it has told them nothing yet. So either all that live have the
 // group, or none. In that case the old ranks agree on the failure (6), each newcomer goes on
 // waiting, and the old group is what it was.
+//
+// Spares (spares.hpp) are newcomers that have met with the ranks before: a call that admits them
+// makes a mesh in step 4, and no group. A later call takes them, if as many answer as are wanted:
+// then there is no place to meet in, step 1 tells which spares they are, and step 4 forms a group
+// on that mesh.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -25,8 +30,10 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backends.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/page.hpp"
@@ -37,6 +44,7 @@
 #include "core/group/checks.hpp"
 #include "core/group/flags.hpp"
 #include "core/group/group.hpp"
+#include "core/group/spares.hpp"
 #include "core/group/ticket.hpp"
 #include "core/mesh/groups.hpp"
 #include "core/mesh/mesh.hpp"
@@ -53,6 +61,8 @@ struct Growth {
   std::unique_ptr<SharedDirectory> place;
   std::string path;                      // of the place
   std::unique_ptr<Newcomers> newcomers;  // of the leader
+  bool takes_spares = false;
+  std::vector<int> spares{};  // their mesh ranks, if it takes them
 
   int size() const { return static_cast<int>(old_ranks.size()); }
   size_t wanted() const {
@@ -65,38 +75,56 @@ struct Growth {
 };
 
 namespace {
-// What the leader tells the living: how it was asked to grow, and the path of the place, which is
-// "" if the leader could not do its part. Filled with zeros.
-constexpr size_t kGrowthBody = 1'024;
-constexpr size_t kGrowthFixed = 2 * sizeof(uint32_t) + sizeof(uint16_t);
+// Mixed into the ids of groups that take spares.
+constexpr uint64_t kGrown = 0x67726f77'73706172;
 
-Bytes body_of(const GrowOptions& options, const std::string& path) {
-  if (path.size() > kGrowthBody - kGrowthFixed) {
+// What the leader tells the living: how it was asked to grow, the path of the place, which is "" if
+// the leader could not do its part, and the spares that the group takes. Filled with zeros.
+constexpr size_t kGrowthBody = 2'048;
+constexpr size_t kGrowthFixed = 3 * sizeof(uint32_t) + 2 * sizeof(uint16_t);
+constexpr size_t kLongestPath = kGrowthBody - kGrowthFixed - kMostSpares * sizeof(uint32_t);
+
+Bytes body_of(const GrowOptions& options, const Growth& growth, const std::string& path) {
+  if (path.size() > kLongestPath) {
     throw Error(Status::unavailable,
         format("the directory '%s' has too long a path for ranks to meet in", path.c_str()));
   }
   Writer out;
-  out.numbers(
-      static_cast<int32_t>(options.mode), options.count, static_cast<uint16_t>(path.size()));
+  out.numbers(static_cast<int32_t>(options.mode), options.count,
+      static_cast<uint32_t>(growth.takes_spares), static_cast<uint16_t>(growth.spares.size()),
+      static_cast<uint16_t>(path.size()));
+  for (const int spare : growth.spares) {
+    out.numbers(spare);
+  }
   out.text(path);
   out.bytes_.resize(kGrowthBody);
   return std::move(out.bytes_);
 }
 
 const char* name_of(GrowOptions::Mode mode) {
+  if (mode == GrowOptions::Mode::spare) return "SYMM_GROW_SPARE";
   return mode == GrowOptions::Mode::fill_dead ? "SYMM_GROW_FILL_DEAD" : "SYMM_GROW_APPEND";
 }
 
-// Reads what the leader, `rank`, has told, and returns the path. Throws if the leader grows the
-// group in another way.
-std::string read_body(const Bytes& body, const GrowOptions& mine, int rank, int64_t pid) {
+// What the leader has told of a growth.
+struct Told {
+  std::string path;
+  bool takes_spares = false;
+  std::vector<int> spares;
+};
+
+// Reads what the leader, `rank`, has told. Throws if the leader grows the group in another way.
+Told read_body(const Bytes& body, const GrowOptions& mine, int rank, int64_t pid) {
   Reader in(body);
   GrowOptions theirs;
+  Told told;
+  uint32_t takes_spares = 0;
+  uint16_t spares = 0;
   uint16_t path_size = 0;
   int32_t mode = 0;
-  in.numbers(mode, theirs.count, path_size);
+  in.numbers(mode, theirs.count, takes_spares, spares, path_size);
   theirs.mode = static_cast<GrowOptions::Mode>(mode);
-  if (path_size > kGrowthBody - kGrowthFixed) {
+  if (path_size > kLongestPath || spares > kMostSpares) {
     throw Error({Status::peer_failed, rank, pid,
         name_of_peer(rank, pid) + " told something else than a place to meet"});
   }
@@ -109,7 +137,13 @@ std::string read_body(const Bytes& body, const GrowOptions& mine, int rank, int6
     throw Error(Status::mismatch,
         format("options.count: %d newcomers, and rank %d has %d", mine.count, rank, theirs.count));
   }
-  return in.text(path_size);
+  told.takes_spares = takes_spares != 0;
+  told.spares.resize(spares);
+  for (int& spare : told.spares) {
+    in.numbers(spare);
+  }
+  told.path = in.text(path_size);
+  return told;
 }
 
 // Enters the directory that `leader` made; peer_failed if it is gone.
@@ -208,6 +242,12 @@ std::shared_ptr<Group> Group::grow(const GrowOptions& options) {
         format("options.count: %d; SYMM_GROW_APPEND takes 1 to %d newcomers into this group",
             options.count, kMostRanks - size_));
   }
+  if (options.mode == GrowOptions::Mode::spare &&
+      (options.count < 1 || options.count > kMostSpares || options.count > kMostRanks - size_)) {
+    throw Error(Status::invalid_argument,
+        format("options.count: %d; SYMM_GROW_SPARE admits 1 to %d spares to this group",
+            options.count, std::min(kMostSpares, kMostRanks - size_)));
+  }
   if (options.mode == GrowOptions::Mode::fill_dead && options.count != 0) {
     throw Error(Status::invalid_argument,
         format("options.count: %d, but SYMM_GROW_FILL_DEAD takes as many as ranks are gone",
@@ -251,13 +291,17 @@ std::shared_ptr<Group> Group::grow_in(
   const auto leads = [&](const Growth& growth) { return growth.leader == rank_; };
   Growth growth = growth_of(view, options, deadline);
   together([&] {
-    if (leads(growth)) tell_place(growth, topic, options, "");
+    if (!leads(growth)) return;
+    choose_spares(growth, options);
+    tell_place(growth, topic, options);
   });
-  view = together([&] {
+  const View entered = together([&] {
     if (!leads(growth)) hear_place(growth, before(topic), options);
   });
+  bool is_met = growth.takes_spares && entered.gone == view.gone;
+  view = entered;
 
-  for (bool is_met = false; !is_met;) {
+  while (!is_met) {
     Growth next = growth_of(view, options, deadline);
     next.newcomers = std::move(growth.newcomers);
     growth = std::move(next);
@@ -265,31 +309,51 @@ std::shared_ptr<Group> Group::grow_in(
     together([&] {
       if (leads(growth)) gather(growth, topic, options);
     });
-    const View entered = together([&] {
-      if (!leads(growth)) growth.place = enter(growth, hear_place(growth, before(topic), options));
+    const View gathered = together([&] {
+      if (!leads(growth)) hear_place(growth, before(topic), options);
     });
-    is_met = entered.gone == view.gone;
-    view = entered;
+    is_met = gathered.gone == view.gone;
+    view = gathered;
   }
 
   Failure trouble;
+  std::shared_ptr<Mesh> mesh;
   try {
-    return form_grown(growth);
+    if (options.mode == GrowOptions::Mode::spare) {
+      mesh = connect_grown(growth, true);
+    } else {
+      return form_grown(growth, mix(mix(id_ ^ kGrown, call), topic.sequence));
+    }
   } catch (...) {
     trouble = told_by_old(current_failure(), growth);
   }
   growth.newcomers.reset();
   ++topic.sequence;
   const View after = agree(*this, topic, trouble, deadline_to_hear(deadline), kGrow);
+  if (trouble.status == Status::ok && after.by < 0) {
+    keep_spares(growth, mesh);
+    return nullptr;
+  }
   throw Error(after.by >= 0 ? after.failure : trouble);
+}
+
+// The ranks have a mesh with their spares.
+void Group::keep_spares(const Growth& growth, const std::shared_ptr<Mesh>& mesh) {
+  SparePlaces kept{
+      std::make_shared<Spares>(mesh, growth.size() - static_cast<int>(growth.wanted())),
+      std::vector<int>(static_cast<size_t>(size_), -1)};
+  for (int rank = 0; rank < growth.size(); ++rank) {
+    const int old_rank = growth.old_ranks[static_cast<size_t>(rank)];
+    if (old_rank >= 0) kept.places[static_cast<size_t>(old_rank)] = rank;
+  }
+  set_spares(std::move(kept));
 }
 
 // The leader tells how it grows the group, and where the ranks are to meet. It does so before it
 // agrees with the others that it has, so these need not wait for it in vain: what it told comes, or
 // its death does.
-void Group::tell_place(
-    const Growth& growth, const Topic& topic, const GrowOptions& options, const std::string& path) {
-  const Bytes body = body_of(options, path);
+void Group::tell_place(const Growth& growth, const Topic& topic, const GrowOptions& options) {
+  const Bytes body = body_of(options, growth, growth.path);
   SYMM_POINT("grow.tell");
   const Topic told{MessageKind::growth, topic.group, topic.tag, topic.sequence};
   for (const int rank : growth.old_ranks) {
@@ -297,11 +361,12 @@ void Group::tell_place(
   }
 }
 
-// Returns where the ranks are to meet; "" if the leader is gone. `topic` is that of the step in
-// which the leader told so. Throws if the leader grows the group in another way.
-std::string Group::hear_place(
-    const Growth& growth, const Topic& topic, const GrowOptions& options) {
+// Hears where the ranks are to meet, and goes there; or which spares the group takes. Does neither
+// if the leader is gone, or could not do its part. `topic` is that of the step in which the leader
+// told so. Throws if the leader grows the group in another way.
+void Group::hear_place(Growth& growth, const Topic& topic, const GrowOptions& options) {
   const int leader = members_[static_cast<size_t>(growth.leader)];
+  const int64_t pid = identity(growth.leader).pid;
   const Topic told{MessageKind::growth, topic.group, topic.tag, topic.sequence};
   Message message;
   try {
@@ -309,13 +374,34 @@ std::string Group::hear_place(
     message = mesh_->receive(leader, told, kGrowthBody, 0, nullptr, growth.deadline);
   } catch (const Error& error) {
     if (error.status() != Status::peer_failed) throw;
-    return "";  // the agreement that follows finds that the leader is gone
+    return;  // the agreement that follows finds that the leader is gone
   }
-  return read_body(message.body, options, growth.leader, identity(growth.leader).pid);
+
+  Told heard = read_body(message.body, options, growth.leader, pid);
+  growth.takes_spares = heard.takes_spares;
+  growth.spares = std::move(heard.spares);
+  if (!heard.path.empty()) growth.place = enter_place(heard.path, growth.leader, pid);
 }
 
-// The leader gathers newcomers, makes the place and tells it.
+// The leader chooses the spares that the group takes, if as many answer as are wanted.
+void Group::choose_spares(Growth& growth, const GrowOptions& options) const {
+  const auto spares = spare_places().spares;
+  const size_t wanted = growth.wanted();
+  if (!spares || options.mode == GrowOptions::Mode::spare || wanted > spares->waiting().size()) {
+    return;
+  }
+  if (wanted != 0) growth.spares = spares->ask(wanted, growth.deadline);
+  growth.takes_spares = growth.spares.size() == wanted;
+  if (!growth.takes_spares) growth.spares.clear();
+}
+
+// The leader chooses spares, or gathers newcomers and makes the place, and tells it.
 void Group::gather(Growth& growth, const Topic& topic, const GrowOptions& options) {
+  choose_spares(growth, options);
+  if (growth.takes_spares) return tell_place(growth, topic, options);
+  if (const auto spares = spare_places().spares) {
+    spares->release(growth.deadline);  // they are found as newcomers then
+  }
   if (!growth.newcomers) growth.newcomers = std::make_unique<Newcomers>(pool_);
   const size_t wanted = growth.wanted();
   if (!growth.newcomers->gather(wanted, gathering(growth.deadline))) {
@@ -329,17 +415,11 @@ void Group::gather(Growth& growth, const Topic& topic, const GrowOptions& option
   SYMM_POINT("grow.gathered");
   growth.place = SharedDirectory::make(default_parent(), "g");
   growth.path = growth.place->path();
-  tell_place(growth, topic, options, growth.path);
+  tell_place(growth, topic, options);
 }
 
-// Enters the directory that the leader made; none if it has told of none.
-std::unique_ptr<SharedDirectory> Group::enter(const Growth& growth, const std::string& path) const {
-  if (path.empty()) return nullptr;
-  return enter_place(path, growth.leader, identity(growth.leader).pid);
-}
-
-// Offers each newcomer its rank.
-void Group::offer_ranks(Growth& growth) const {
+// What a newcomer or a spare has to know of the group; its rank is missing.
+RankOffer Group::offer_of(const Growth& growth) const {
   RankOffer offer;
   offer.size = growth.size();
   offer.asker = growth.new_rank(rank_);
@@ -352,7 +432,13 @@ void Group::offer_ranks(Growth& growth) const {
   offer.timeout_ms = config_.timeout_ms;
   offer.place = growth.path;
   offer.name = name();
+  return offer;
+}
 
+// Offers each newcomer its rank, or its place as a spare.
+void Group::offer_ranks(Growth& growth, bool as_spares) const {
+  RankOffer offer = offer_of(growth);
+  if (as_spares) offer.first_spare = growth.size() - static_cast<int>(growth.wanted());
   size_t next = 0;
   for (int rank = 0; rank < growth.size(); ++rank) {
     if (growth.old_ranks[static_cast<size_t>(rank)] >= 0) continue;
@@ -376,22 +462,88 @@ void Group::require_no_loss(const Growth& growth) const {
   if (growth.newcomers) growth.newcomers->require_there();
 }
 
-std::shared_ptr<Group> Group::form_grown(Growth& growth) {
+// Connects the living ranks with newcomers, who are to be ranks or, if `as_spares`, spares.
+std::shared_ptr<Mesh> Group::connect_grown(Growth& growth, bool as_spares) {
   PlaceStore store(std::move(growth.place), [&] { require_no_loss(growth); });
-  std::shared_ptr<Mesh> mesh;
   try {
-    if (growth.newcomers) offer_ranks(growth);
-    mesh = Mesh::connect(store, growth.new_rank(rank_), growth.size(), name(), growth.deadline);
+    if (growth.newcomers) offer_ranks(growth, as_spares);
+    return Mesh::connect(store, growth.new_rank(rank_), growth.size(), name(), growth.deadline);
   } catch (...) {
     store.tell(current_failure());
     throw;
   }
+}
 
+// `id`: of the new group, if it is formed on the mesh of its spares.
+std::shared_ptr<Group> Group::form_grown(Growth& growth, uint64_t id) {
+  if (growth.takes_spares) return form_with_spares(growth, id);
+  const std::shared_ptr<Mesh> mesh = connect_grown(growth, false);
   auto made = form(mesh, ranks_below(growth.size()), mesh->nonce(), config_for({}), {}, backend_,
       bootstrap_, growth.deadline);
   made->pool_ = pool_;
   made->agree_on_birth(growth.deadline);
   return made;
+}
+
+std::shared_ptr<Group> Group::form_with_spares(const Growth& growth, uint64_t id) {
+  const SparePlaces known = spare_places();
+  std::vector<int> members;
+  std::vector<int> left = growth.spares;
+  for (const int old_rank : growth.old_ranks) {
+    const int place = old_rank < 0   ? std::exchange(left.front(), -1)
+                      : known.spares ? known.places[static_cast<size_t>(old_rank)]
+                                     : -1;
+    if (old_rank < 0) left.erase(left.begin());
+    members.push_back(place);
+  }
+  if (!known.spares || std::count(members.begin(), members.end(), -1) != 0) {
+    throw Error(Status::unavailable, "this rank has not met the spares that the others know");
+  }
+
+  if (growth.leader == rank_) {
+    SpareCall call{id, offer_of(growth), members};
+    call.offer.first_spare = known.spares->first();
+    for (int rank = 0; rank < growth.size(); ++rank) {
+      call.offer.rank = rank;
+      const int spare = members[static_cast<size_t>(rank)];
+      if (growth.old_ranks[static_cast<size_t>(rank)] >= 0) continue;
+      known.spares->offer(spare, call, growth.deadline);
+    }
+  }
+  auto made = form(
+      known.spares->mesh(), members, id, config_for({}), {}, backend_, bootstrap_, growth.deadline);
+  made->pool_ = pool_;
+  made->agree_on_birth(growth.deadline);
+  known.spares->take(members);
+  made->set_spares({known.spares, std::move(members)});
+  return made;
+}
+
+SparePlaces Group::spare_places() const {
+  const std::lock_guard lock(spares_mutex_);
+  return spares_;
+}
+
+void Group::set_spares(SparePlaces spares) {
+  const std::lock_guard lock(spares_mutex_);
+  std::swap(spares_, spares);
+}
+
+int Group::spares() const {
+  const auto spares = spare_places().spares;
+  return spares ? static_cast<int>(spares->waiting().size()) : 0;
+}
+
+// A group of the living ranks of this one keeps its spares.
+void Group::inherit_spares(const Group& from) {
+  SparePlaces kept = from.spare_places();
+  if (!kept.spares) return;
+  std::vector<int> places(static_cast<size_t>(size_), -1);
+  for (int rank = 0; rank < size_; ++rank) {
+    const int there = from.rank_of(*this, rank);
+    if (there >= 0) places[static_cast<size_t>(rank)] = kept.places[static_cast<size_t>(there)];
+  }
+  set_spares({std::move(kept.spares), std::move(places)});
 }
 
 // Ends the formation of a group of old ranks and newcomers: all of them have it, or none.
@@ -456,6 +608,57 @@ void require_newcomer(const GroupConfig& config) {
 }
 }  // namespace
 
+namespace {
+// Makes an attempt to become rank `rank`. Null if it fails by what other ranks did wrong, or by a
+// death, which ends the growth, and not the wait for the next.
+template <class Become>
+std::shared_ptr<Group> attempt(
+    const Ticket& ticket, int rank, std::string& trouble, const Become& become) {
+  try {
+    return become();
+  } catch (const Error& error) {
+    const bool is_own = error.failure().rank == rank || error.failure().rank < 0;
+    const bool may_pass = error.status() == Status::timeout ||
+                          error.status() == Status::peer_failed ||
+                          error.status() == Status::aborted;
+    if (is_own && !may_pass) throw;
+    trouble = error.what();
+    log::write(
+        log::Level::info, "newcomer of the group '%s': %s", ticket.group.c_str(), trouble.c_str());
+    return nullptr;
+  }
+}
+
+// The configuration of a rank that has it from the group, but for what is its own.
+GroupConfig config_by(const RankOffer& offer, const GroupConfig& own) {
+  GroupConfig config = own;
+  set_flags(config, (flags_of(own) & kOwnFlags) | offer.flags);
+  config.channels = offer.channels;
+  config.scratch_bytes = offer.scratch_bytes;
+  config.create_timeout_ms = offer.create_timeout_ms;
+  config.timeout_ms = offer.timeout_ms;
+  config.name = offer.name;
+  return config;
+}
+
+// Connects a newcomer with the ranks that have made the offer.
+std::shared_ptr<Mesh> connect_newcomer(const Accepted& accepted, Deadline until) {
+  const RankOffer& offer = accepted.offer;
+  const int64_t pid = identify(accepted.member.get()).pid;
+  PlaceStore store(enter_place(offer.place, offer.asker, pid), [&] {
+    if (!accepted.is_over()) return;
+    throw Error({Status::peer_failed, offer.asker, pid,
+        name_of_peer(offer.asker, pid) + " died or gave up while the group grew"});
+  });
+  try {
+    return Mesh::connect(store, offer.rank, offer.size, offer.name, until);
+  } catch (...) {
+    store.tell(current_failure());
+    throw;
+  }
+}
+}  // namespace
+
 std::shared_ptr<Group> Group::join(std::span<const std::byte> bytes, const GroupConfig& config) {
   const Trace traced(nullptr, "group_join");
   require_newcomer(config);
@@ -480,19 +683,12 @@ std::shared_ptr<Group> Group::join(std::span<const std::byte> bytes, const Group
       throw Error(std::move(failure));
     }
 
-    try {
+    const auto made = attempt(ticket, accepted.offer.rank, trouble, [&] {
+      if (accepted.offer.first_spare >= 0)
+        return stand_by(ticket, accepted, own, trouble, deadline);
       return take_rank(accepted, own, deadline);
-    } catch (const Error& error) {
-      // What other ranks did wrong, or a death, ends the growth, and not the wait for the next.
-      const bool is_own = error.failure().rank == accepted.offer.rank || error.failure().rank < 0;
-      const bool may_pass = error.status() == Status::timeout ||
-                            error.status() == Status::peer_failed ||
-                            error.status() == Status::aborted;
-      if (is_own && !may_pass) throw;
-      trouble = error.what();
-      log::write(log::Level::info, "newcomer of the group '%s': %s", ticket.group.c_str(),
-          trouble.c_str());
-    }
+    });
+    if (made) return made;
   }
 }
 
@@ -500,33 +696,43 @@ std::shared_ptr<Group> Group::take_rank(
     const Accepted& accepted, const GroupConfig& own, Deadline deadline) {
   const RankOffer& offer = accepted.offer;
   const Deadline until = std::min(deadline, Deadline::after_ms(offer.deadline_ms));
-  GroupConfig config = own;
-  set_flags(config, (flags_of(own) & kOwnFlags) | offer.flags);
-  config.channels = offer.channels;
-  config.scratch_bytes = offer.scratch_bytes;
-  config.create_timeout_ms = offer.create_timeout_ms;
-  config.timeout_ms = offer.timeout_ms;
-  config.name = offer.name;
-
   SYMM_POINT("join.offered");
-  const int64_t pid = identify(accepted.member.get()).pid;
-  PlaceStore store(enter_place(offer.place, offer.asker, pid), [&] {
-    if (!accepted.is_over()) return;
-    throw Error({Status::peer_failed, offer.asker, pid,
-        name_of_peer(offer.asker, pid) + " died or gave up while the group grew"});
-  });
-  std::shared_ptr<Mesh> mesh;
-  try {
-    mesh = Mesh::connect(store, offer.rank, offer.size, config.name, until);
-  } catch (...) {
-    store.tell(current_failure());
-    throw;
-  }
-
-  auto made = form(mesh, ranks_below(offer.size), mesh->nonce(), config, {}, nullptr,
+  const std::shared_ptr<Mesh> mesh = connect_newcomer(accepted, until);
+  auto made = form(mesh, ranks_below(offer.size), mesh->nonce(), config_by(offer, own), {}, nullptr,
       format("ticket:%016lx", offer.pool), until);
   made->pool_ = offer.pool;
   made->agree_on_birth(until);
   return made;
+}
+
+// Waits as a spare, until a group takes this process. Null if it is a newcomer again.
+std::shared_ptr<Group> Group::stand_by(const Ticket& ticket, const Accepted& accepted,
+    const GroupConfig& own, std::string& trouble, Deadline deadline) {
+  const RankOffer& place = accepted.offer;
+  SYMM_POINT("join.spare");
+  const std::shared_ptr<Mesh> mesh =
+      connect_newcomer(accepted, std::min(deadline, Deadline::after_ms(place.deadline_ms)));
+  // What takes long at a first use is done now.
+  const std::shared_ptr<Backend> backend = open_backend(own.backend, own.device, 0);
+
+  for (;;) {
+    const auto call = await_call(*mesh, place.first_spare, deadline);
+    if (!call) return nullptr;
+
+    const RankOffer& offer = call->offer;
+    const auto take = [&] {
+      const Deadline until = std::min(deadline, Deadline::after_ms(offer.deadline_ms));
+      SYMM_POINT("spare.called");
+      auto made = form(mesh, call->members, call->id, config_by(offer, own), {}, backend,
+          format("ticket:%016lx", offer.pool), until);
+      made->pool_ = offer.pool;
+      made->agree_on_birth(until);
+      auto spares = std::make_shared<Spares>(mesh, place.first_spare);
+      spares->take(call->members);
+      made->set_spares({std::move(spares), call->members});
+      return made;
+    };
+    if (auto made = attempt(ticket, offer.rank, trouble, take)) return made;
+  }
 }
 }  // namespace symm

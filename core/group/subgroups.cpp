@@ -300,6 +300,7 @@ std::shared_ptr<Group> Group::shrink_in(
     const bool nobody_died = after.gone == view.gone;
     if (after.by < 0 && nobody_died) {
       made->pool_ = pool_;
+      made->inherit_spares(*this);
       return made;
     }
     made.reset();

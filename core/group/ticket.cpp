@@ -147,7 +147,7 @@ enum class Kind : uint8_t {
 
 constexpr uint32_t kPacketMagic = 0x6b746d73;  // "smtk"
 constexpr size_t kPacketHead = 2 * sizeof(uint32_t) + sizeof(uint16_t) + sizeof(uint8_t);
-static_assert(kOfferFixed == 4 * sizeof(uint32_t) + 6 * sizeof(uint64_t) + 2 * sizeof(uint16_t));
+static_assert(kOfferFixed == 5 * sizeof(uint32_t) + 6 * sizeof(uint64_t) + 2 * sizeof(uint16_t));
 
 Writer begin_packet(Kind kind) {
   Writer out;
@@ -196,30 +196,41 @@ bool await_packet(const PeerFd& socket, Kind kind, Bytes& body, Deadline deadlin
 
 Writer packet_of(const RankOffer& offer) {
   Writer out = begin_packet(Kind::offer);
-  out.numbers(offer.rank, offer.size, offer.asker, offer.channels, offer.deadline_ms, offer.pool,
-      offer.flags, offer.scratch_bytes, offer.create_timeout_ms, offer.timeout_ms,
-      static_cast<uint16_t>(offer.place.size()), static_cast<uint16_t>(offer.name.size()));
-  out.text(offer.place);
-  out.text(offer.name);
+  write_offer(out, offer);
   return out;
 }
 
-bool read_offer(const Bytes& body, RankOffer& offer) {
-  if (body.size() < kOfferFixed) return false;
+bool read_whole_offer(const Bytes& body, RankOffer& offer) {
   Reader in(body);
+  return read_offer(in, offer) && in.left() == 0;
+}
+}  // namespace
+
+void write_offer(Writer& out, const RankOffer& offer) {
+  out.numbers(offer.rank, offer.size, offer.asker, offer.first_spare, offer.channels,
+      offer.deadline_ms, offer.pool, offer.flags, offer.scratch_bytes, offer.create_timeout_ms,
+      offer.timeout_ms, static_cast<uint16_t>(offer.place.size()),
+      static_cast<uint16_t>(offer.name.size()));
+  out.text(offer.place);
+  out.text(offer.name);
+}
+
+bool read_offer(Reader& in, RankOffer& offer) {
+  if (in.left() < kOfferFixed) return false;
   uint16_t place_size = 0;
   uint16_t name_size = 0;
-  in.numbers(offer.rank, offer.size, offer.asker, offer.channels, offer.deadline_ms, offer.pool,
-      offer.flags, offer.scratch_bytes, offer.create_timeout_ms, offer.timeout_ms, place_size,
-      name_size);
-  if (in.left() != size_t{place_size} + name_size || in.left() > kLongestText) return false;
+  in.numbers(offer.rank, offer.size, offer.asker, offer.first_spare, offer.channels,
+      offer.deadline_ms, offer.pool, offer.flags, offer.scratch_bytes, offer.create_timeout_ms,
+      offer.timeout_ms, place_size, name_size);
+  const size_t texts = size_t{place_size} + name_size;
+  if (in.left() < texts || texts > kLongestText) return false;
 
   offer.place = in.text(place_size);
   offer.name = printable(in.text(name_size));
   return offer.size >= 1 && offer.size <= kMostRanks && offer.rank >= 0 &&
-         offer.rank < offer.size && offer.asker >= 0 && offer.asker < offer.size;
+         offer.rank < offer.size && offer.asker >= 0 && offer.asker < offer.size &&
+         offer.first_spare >= -1 && offer.first_spare < kMostRanks;
 }
-}  // namespace
 
 // ---- a newcomer
 
@@ -258,7 +269,7 @@ bool Newcomer::answer(PeerFd& member, RankOffer& offer, Deadline deadline) const
   SYMM_POINT("newcomer.asked");
   if (!send_packet(member, begin_packet(Kind::here))) return false;
   SYMM_POINT("newcomer.answered");
-  return await_packet(member, Kind::offer, body, deadline) && read_offer(body, offer) &&
+  return await_packet(member, Kind::offer, body, deadline) && read_whole_offer(body, offer) &&
          offer.pool == pool_;
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/base/deadline.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/directory.hpp"
@@ -27,7 +28,7 @@
 
 namespace symm {
 inline constexpr size_t kTicketBytes = 512;
-inline constexpr size_t kOfferFixed = 68;  // bytes of a RankOffer as it travels, but for its texts
+inline constexpr size_t kOfferFixed = 72;  // bytes of a RankOffer as it travels, but for its texts
 
 struct Ticket {
   uint64_t pool = 0;
@@ -42,11 +43,13 @@ Bytes make_ticket(uint64_t pool, const std::string& group, uint64_t lifetime_ms)
 // if another version of symm has made it; unavailable if it is for another machine or user.
 Ticket read_ticket(std::span<const std::byte> bytes);
 
-// The rank that a newcomer gets, and what it has to know of its group.
+// The rank that a newcomer gets, and what it has to know of its group. Or its place as a spare
+// (spares.hpp): then rank and size are those of the mesh of ranks and spares.
 struct RankOffer {
   int32_t rank = 0;
   int32_t size = 0;
   int32_t asker = 0;         // the rank of the member that offers it
+  int32_t first_spare = -1;  // on the mesh of ranks and spares; -1: the newcomer is to be a rank
   int32_t channels = 0;      // this and what follows: as the group's configuration
   uint64_t deadline_ms = 0;  // of the formation
   uint64_t pool = 0;
@@ -57,6 +60,11 @@ struct RankOffer {
   std::string place;  // the shared directory in which the ranks meet
   std::string name;
 };
+
+// An offer as it travels. read_offer() returns false if it makes no sense; it leaves unread what
+// follows.
+void write_offer(Writer& out, const RankOffer& offer);
+bool read_offer(Reader& in, RankOffer& offer);
 
 // An offer, and the connection by which it came.
 struct Accepted {

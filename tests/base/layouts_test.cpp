@@ -84,7 +84,7 @@ std::vector<LayoutSizes> found() {
 
 TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
   const std::vector<KnownLayout> known = {
-      {&layouts::messages, 3, {44, 76, 130, 50, 128, 24, 512, 232}},
+      {&layouts::messages, 4, {44, 76, 130, 50, 128, 24, 512, 232}},
       {&layouts::greeting, 2, {92, 80}},
       {&layouts::control, 11, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
       {&layouts::cuda_control, 3, {257088, 144, 64, 72, 53256, 256}},
@@ -93,7 +93,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::token, 3, {140}},
       {&layouts::bundle, 1, {64, 72, 48}},
       {&layouts::publication, 1, {28}},
-      {&layouts::ticket, 1, {512, 68}},
+      {&layouts::ticket, 2, {512, 72}},
       {&layouts::leases, 6, {28, 24576, 139264}},
       {&layouts::page, 2, {3256}},
       {&layouts::shares, 1, {49176, 192}},

@@ -77,6 +77,7 @@ const std::set<std::string> kElsewhere = {"SYMM_PORT",  // tests/bootstrap/launc
     "SYMM_LOG", "SYMM_NCCL_MODE", "SYMM_NCCL_OPS", "SYMM_NCCL_COMMS", "SYMM_NCCL_TIMEOUT_MS",
     "SYMM_NCCL_LOG", "SYMM_JOB", "SYMM_MACHINE", "SYMM_IPC_DIRECTORY", "SYMM_PMIX",
     "SYMM_SECRET_FILE", "SYMM_UCX", "SYMM_UCX_TLS", "SYMM_NCCL", "SYMM_TRACE", "SYMM_FIRST_FAILURE",
+    "SYMM_SPARE", "SYMM_TICKETS",  // tests/tools/spares_test.py
     "SYMM_RUN_TERMINAL", "SYMM_LIB"};
 
 TEST(Variables, AValueThatIsNotKnownIsRefusedWithItsName) {

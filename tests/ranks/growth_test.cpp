@@ -5,14 +5,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -281,94 +276,8 @@ TEST(Growth, ANewcomerChoosesNothingThatTheGroupDecides) {
   expect_failure(SYMM_ERR_TIMEOUT, {}, [&] { Group::join(ticket, checks); });
 }
 
-// What a process got, for the others to compare.
-struct Got {
-  std::atomic<int> status;
-  std::atomic<uint64_t> id;
-};
-
-// A member and a newcomer are killed while the group grows, at any moment. All members that live
-// have one group or one failure, and in the end, with newcomers to spare, a whole group.
 TEST(Growth, WhoeverDiesMeanwhileAllThatLiveHaveTheSame) {
-  const char* const asked = std::getenv("SYMM_TEST_GROWTHS");
-  const int trials = asked != nullptr ? std::atoi(asked) : 30;
-  std::mt19937 random(4711);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
-  constexpr int kMembers = 4;
-  constexpr int kNewcomers = 4;
-
-  for (int trial = 0; trial < trials; ++trial) {
-    const Scene scene;
-    const Shared<std::array<Got, kMembers + kNewcomers>> got;
-    const int victim = static_cast<int>(random() % 3);  // of the members; 3 is dead before
-    const auto delay = std::chrono::microseconds(random() % 12'000);
-    const auto delay_of_newcomer = std::chrono::microseconds(random() % 12'000);
-    const bool kills_member = random() % 3 != 0;
-    const bool kills_newcomer = random() % 3 != 0;
-
-    Processes ranks(kMembers + kNewcomers, [&](int who) {
-      if (who >= kMembers) {
-        const auto ticket = scene.ticket->await();
-        if (kills_newcomer && who == kMembers) die_soon(delay_of_newcomer);
-        Got& mine = (*got)[static_cast<size_t>(who)];
-        const Outcome outcome = outcome_of([&] {
-          const Group group = Group::join(ticket, newcomer(60'000));
-          mine.id = group.info().id;
-          until_failure([&] { group.barrier({}, 1); });
-        });
-        mine.status = outcome.status + 1000;
-        sleep_for_ever();
-      }
-
-      const Group group = create(scene.meeting.processes(), who, kMembers);
-      if (who == 0) scene.ticket->set(group.invite());
-      all_there(*scene.facts, kMembers);
-      if (who == 3) raise(SIGKILL);
-      if (kills_member && who == victim) die_soon(delay);
-      until_failure([&] { group.barrier({}, 1); });
-
-      Got& mine = (*got)[static_cast<size_t>(who)];
-      symm_group_t* made = nullptr;
-      const symm_grow_options_t options = filling();
-      mine.status = symm_group_grow(group.get(), &options, &made) + 1000;
-      const Group whole(made);
-      EXPECT_TRUE(mine.status == 1000 || mine.status == 1000 + SYMM_ERR_PEER_FAILED)
-          << symm_last_error();
-      if (whole) mine.id = whole.info().id;
-      EXPECT_TRUE(!whole || whole.rank() == who) << whole.rank();
-      ++scene.facts->ready;
-      const int living = kMembers - 1 - (kills_member ? 1 : 0);
-      EXPECT_TRUE(eventually([&] { return scene.facts->ready >= living; }));
-    });
-
-    for (int who = 0; who < kMembers; ++who) {
-      const bool may_die = who == 3 || (kills_member && who == victim);
-      if (!may_die) ranks[who].expect_success(std::to_string(who));
-      if (may_die) ranks[who].wait();
-    }
-    for (int who = kMembers; who < kMembers + kNewcomers; ++who) {
-      ranks[who].kill(SIGKILL);  // those that nobody has taken wait still
-      ranks[who].wait();
-    }
-
-    int first = -1;
-    for (int who = 0; who < kMembers - 1; ++who) {
-      if (kills_member && who == victim) continue;
-      if (first < 0) first = who;
-      const Got& one = (*got)[static_cast<size_t>(who)];
-      const Got& other = (*got)[static_cast<size_t>(first)];
-      EXPECT_EQ(one.status, other.status) << "trial " << trial;
-      EXPECT_EQ(one.id, other.id) << "trial " << trial;
-    }
-    // A newcomer has the members' group, or waits still.
-    for (int who = kMembers; who < kMembers + kNewcomers; ++who) {
-      const Got& one = (*got)[static_cast<size_t>(who)];
-      EXPECT_TRUE(one.status == 0 || one.status == 1000) << one.status << ", trial " << trial;
-      EXPECT_TRUE(one.id == 0 || one.id == (*got)[static_cast<size_t>(first)].id)
-          << "trial " << trial;
-    }
-    as_processes(1, [&](int) { create(scene.meeting.processes(), 0, 1).grow(); });
-    if (testing::Test::HasFailure()) return;
-  }
+  deaths_while_growing(4, 0, std::chrono::microseconds(12'000));
 }
 }  // namespace
 }  // namespace support

@@ -271,7 +271,7 @@ class Runner:
 
     def do_expect_group(self) -> None:
         info = self.group().info()
-        self.expect_fields(info, "rank", "size", "channels")
+        self.expect_fields(info, "rank", "size", "channels", "spares")
         for key in ("timeout_ms", "create_timeout_ms"):
             if self.has(key):
                 seen = getattr(info, key.removesuffix("_ms"))
@@ -373,6 +373,9 @@ class Runner:
 
     def do_grow(self) -> symm.Group:
         return self.group().grow(self.integer("append", 0), timeout=self.timeout())
+
+    def do_keep_spares(self) -> None:
+        self.group().keep_spares(self.integer("count"), timeout=self.timeout())
 
     def do_finalize(self) -> None:
         self.group().finalize()

@@ -1409,10 +1409,11 @@ SYMM_API symm_status_t symm_group_invite(symm_group_t *group,
  * [local] [blocking, config.create_timeout_ms] Since 0.2.
  *
  * A newcomer costs the ranks of the group nothing while it waits, so a process that is ready
- * for work waits here as a spare until a rank has died. Those that have waited for longest are
- * taken first. The call returns on all newcomers that are taken, and on the ranks of the group,
- * when all of them have the new group. If that fails, because of a death or another rank's
- * failure, this process goes on waiting for the next call of symm_group_grow().
+ * for work waits here until a rank has died. Those that have waited for longest are taken
+ * first; spares, which SYMM_GROW_SPARE has connected with the ranks, before others. The call
+ * returns on all newcomers that are taken, and on the ranks of the group, when all of them have
+ * the new group. If that fails, because of a death or another rank's failure, this process goes
+ * on waiting for the next call of symm_group_grow().
  *
  * The newcomer has the group's name, flags, channels, scratch_bytes and both deadlines.
  *
@@ -1448,7 +1449,17 @@ enum symm_grow_mode_values {
    */
   SYMM_GROW_FILL_DEAD = 0,
   /** The living keep their order, as in symm_group_shrink(), and newcomers follow them. */
-  SYMM_GROW_APPEND = 1
+  SYMM_GROW_APPEND = 1,
+  /**
+   * No group is made, and `*out` becomes NULL: newcomers are connected with the living ranks of
+   * `group`, and stay outside of it as its spares, in symm_group_join(). A later call without
+   * this mode takes spares first, if as many answer as are wanted, and is faster then, because
+   * they and the ranks need not meet. Spares cost the ranks no time while they wait, and a
+   * connection each. Groups that symm_group_shrink() and symm_group_grow() make keep those that
+   * are left. This call replaces the spares that the group had, who become newcomers again, and
+   * may be among those that it admits.
+   */
+  SYMM_GROW_SPARE = 2
 };
 
 /** For symm_group_grow(). */
@@ -1461,7 +1472,8 @@ typedef struct {
   /** Where newcomers are placed; the same on all ranks. */
   symm_grow_mode_t mode;
   /**
-   * With SYMM_GROW_APPEND the number of newcomers, at least 1, the same on all ranks; else 0.
+   * With SYMM_GROW_APPEND the number of newcomers, at least 1, the same on all ranks; with
+   * SYMM_GROW_SPARE that of the spares that the group has then, 1 to 256; else 0.
    */
   int32_t count;
 } symm_grow_options_t;
@@ -1485,7 +1497,7 @@ typedef struct {
  *
  * @param group     group to grow; may be revoked, but not finalized.
  * @param options   NULL means the defaults.
- * @param[out] out  one reference, for symm_group_release().
+ * @param[out] out  one reference, for symm_group_release(); NULL with SYMM_GROW_SPARE.
  * @retval SYMM_ERR_INVALID_ARGUMENT  options.mode is negative, options.count is wrong, or the
  *                                    deadline is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_TIMEOUT           there were too few newcomers, or a rank or a newcomer
@@ -1603,6 +1615,8 @@ typedef struct {
   int32_t local_rank;
   /** Number of ranks on this rank's machine. */
   int32_t local_size;
+  /** Number of spares that wait, as far as this rank knows (SYMM_GROW_SPARE). */
+  int32_t spares;
   /** What carries bytes between machines, as "ucx 1.22.0"; "" on one machine. */
   char engine[64];
 } symm_group_info_t;

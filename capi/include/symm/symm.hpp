@@ -1359,6 +1359,17 @@ class Group : public Handle<symm_group_t> {
     return Group(detail::given("symm_group_grow", symm_group_grow, get(), &options));
   }
 
+  // Connect `count` newcomers with the living ranks, as the spares of this group: grow() takes
+  // them first. symm_group_grow() with SYMM_GROW_SPARE. [collective over these] [blocking]
+  void keep_spares(int32_t count, uint64_t timeout_ms = 0) const {
+    symm_grow_options_t c = SYMM_GROW_OPTIONS_INIT;
+    c.timeout_ms = timeout_ms;
+    c.mode = SYMM_GROW_SPARE;
+    c.count = count;
+    symm_group_t *none = nullptr;
+    check(symm_group_grow(get(), &c, &none), "symm_group_grow");
+  }
+
   int32_t rank() const noexcept { return rank_; }
   int32_t size() const noexcept { return size_; }
 

@@ -30,6 +30,7 @@ void expect_group(Runner& runner, const Line& line) {
                            {"rank", info.rank},
                            {"size", info.size},
                            {"channels", info.channels},
+                           {"spares", info.spares},
                        });
   if (line.has("timeout_ms")) require(info.timeout_ms, as_number(timeout(line)), "timeout_ms");
   const char* const creating = "create_timeout_ms";
@@ -192,6 +193,10 @@ void grow(Runner& runner, const Line& line) {
   runner.things[line.text("as")] = runner.group(line).grow(options);
 }
 
+void keep_spares(Runner& runner, const Line& line) {
+  runner.group(line).keep_spares(line.integer32("count"), timeout(line));
+}
+
 void finalize(Runner& runner, const Line& line) { runner.group(line).finalize(); }
 
 void abort_group(Runner& runner, const Line& line) {
@@ -237,6 +242,7 @@ const Verbs& verbs_of_groups() {
       {"grow", grow},
       {"invite", invite},
       {"join", join},
+      {"keep_spares", keep_spares},
       {"local", local},
       {"make_id", make_id},
       {"shrink", shrink},

@@ -22,7 +22,7 @@ import Serialization
 # CUDA); and names that are rarely needed.
 export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, Float8E4M3, Float8E5M2
 export status, abort, shrink, create_from_ranks, local_group, translate_rank
-export invite, join_by_ticket, grow, move_memory, move_heap
+export invite, join_by_ticket, grow, keep_spares, move_memory, move_heap
 export failed_ranks, failure_fd, peer_info, finalize_group, unique_id, on_memory_pressure
 export barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export minloc, maxloc

@@ -288,6 +288,7 @@ const symm_grow_mode_t = Int32
 
 const SYMM_GROW_FILL_DEAD = symm_grow_mode_t(0)
 const SYMM_GROW_APPEND = symm_grow_mode_t(1)
+const SYMM_GROW_SPARE = symm_grow_mode_t(2)
 
 """Which elements share a scale of symm_rmsnorm_call_t."""
 const symm_quant_scale_t = Int32
@@ -605,6 +606,7 @@ struct symm_group_info_t
     machine::Int32
     local_rank::Int32
     local_size::Int32
+    spares::Int32
     engine::NTuple{64,UInt8}
 end
 

@@ -385,6 +385,32 @@ function grow(group::Group; append::Integer=0, timeout=nothing)
 end
 
 """
+    keep_spares(group, count; timeout=nothing)
+
+Connect `count` newcomers with the ranks that are alive, as the spares of `group`: they stay in
+[`join_by_ticket`](@ref), and [`grow`](@ref) takes them first, and is faster then.
+`info(group).spares` tells how many wait. Groups that [`shrink`](@ref) and [`grow`](@ref) make keep
+those that are left, and a later call replaces them.
+
+Collective over the ranks that are alive. Blocking; `timeout` is in seconds, `nothing` for the
+`create_timeout` of `group`.
+"""
+function keep_spares(group::Group, count::Integer; timeout=nothing)
+    produced(Ptr{symm_group_t}) do call, out
+        how = options_of(
+            call,
+            symm_grow_options_t,
+            milliseconds(timeout),
+            call.failure,
+            SYMM_GROW_SPARE,
+            count,
+        )
+        return symm_group_grow(group, how, out)
+    end
+    return nothing
+end
+
+"""
     translate_rank(group, other, rank)
 
 The rank in `group` of the process that is rank `rank` of `other`; `nothing` if it is not in

@@ -561,6 +561,26 @@ class Group(Collectives):
         mode = raw.SYMM_GROW_APPEND if append else raw.SYMM_GROW_FILL_DEAD
         return Group(raw.symm_group_grow(self._handle, (milliseconds(timeout), mode, append)))
 
+    def keep_spares(self, count: int, *, timeout: float | None = None) -> None:
+        """Connect newcomers with the ranks that are alive, as spares of the group. [collective]
+
+        [blocking, timeout] Spares stay in `join_by_ticket()`. `grow()` takes them first, and is
+        faster then. ``info().spares`` tells how many wait. Groups that `shrink()` and `grow()`
+        make keep those that are left.
+
+        Args:
+            count: how many spares the group has then, those among them that it has already; the
+                same on all ranks.
+            timeout: seconds; None: the create_timeout of this group.
+
+        Raises:
+            symm.TimeoutError: there were too few newcomers, or a rank did not come.
+            PeerFailedError: a newcomer died meanwhile.
+            UnsupportedError: the group is a CUDA group, or is on several machines.
+        """
+        given = (milliseconds(timeout), raw.SYMM_GROW_SPARE, count)
+        raw.symm_group_grow(self._handle, given)
+
     def translate_rank(self, other: Group, rank: int) -> int | None:
         """The rank in this group of rank `rank` of `other`; None if it is not a member. [local]"""
         try:

@@ -373,6 +373,14 @@ enums! {
         FillDead = SYMM_GROW_FILL_DEAD = 0,
         /// The living keep their order, as in symm_group_shrink(), and newcomers follow them.
         Append = SYMM_GROW_APPEND = 1,
+        /// No group is made, and `\*out` becomes NULL: newcomers are connected with the living
+        /// ranks of `group`, and stay outside of it as its spares, in symm_group_join(). A
+        /// later call without this mode takes spares first, if as many answer as are wanted,
+        /// and is faster then, because they and the ranks need not meet. Spares cost the ranks
+        /// no time while they wait, and a connection each. Groups that symm_group_shrink() and
+        /// symm_group_grow() make keep those that are left. This call replaces the spares that
+        /// the group had, who become newcomers again, and may be among those that it admits.
+        Spare = SYMM_GROW_SPARE = 2,
     }
 
     /// Which elements share a scale of symm_rmsnorm_call_t.
@@ -692,6 +700,7 @@ structs! {
         pub machine: i32,
         pub local_rank: i32,
         pub local_size: i32,
+        pub spares: i32,
         pub engine: [c_char; 64],
     }
 

@@ -797,6 +797,26 @@ impl Group {
         Self::from_handle(on!(self.symm_group_grow(options) => Handle, options: given)?)
     }
 
+    /// Connects `count` newcomers with the ranks that are alive, as the spares of this group. They
+    /// stay in [`Ticket::join`]; [`grow`](Self::grow) takes them first, and is faster then.
+    /// [`GroupInfo::spares`](crate::GroupInfo::spares) tells how many wait. Groups that
+    /// [`shrink`](Self::shrink) and [`grow`](Self::grow) make keep those that are left, and a later
+    /// call replaces them. Collective over the living; `timeout`: the default is the group's
+    /// deadline of create, split and rendezvous. Errors: as [`grow`](Self::grow).
+    pub fn keep_spares(&self, count: usize, timeout: impl Into<Timeout>) -> Result<()> {
+        let given = sys::symm_grow_options_t {
+            timeout_ms: timeout.into().as_millis(),
+            mode: sys::SYMM_GROW_SPARE,
+            count: number("count", count)?,
+            ..Default::default()
+        };
+        let mut none = ptr::null_mut();
+        // SAFETY: the struct says its size, and the call makes no handle.
+        acting(given, |api, options| unsafe {
+            api.symm_group_grow(self.as_raw(), options, &mut none)
+        })
+    }
+
     /// The rank in this group of the process that is rank `rank` of `other`; `None` if that
     /// process is not in this group.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
@@ -1073,6 +1093,7 @@ known! {
             "This rank's machine; machines are numbered in the order of their lowest ranks.";
         pub local_rank: usize = "This rank's number among the ranks of its machine.";
         pub local_size: usize = "Number of ranks of this rank's machine.";
+        pub spares: usize = "Number of spares that wait, as far as this rank knows.";
         pub engine: String = "The transport between machines; empty on one machine.";
     }
 

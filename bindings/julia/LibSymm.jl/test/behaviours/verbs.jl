@@ -83,12 +83,13 @@ function run_join(r)
     return join_by_ticket(ticket; timeout=seconds(r))
 end
 run_grow(r) = grow(group(r); append=number(r, "append", 0), timeout=seconds(r))
+run_keep_spares(r) = keep_spares(group(r), number(r, "count"); timeout=seconds(r))
 run_finalize(r) = finalize_group(group(r))
 run_abort(r) = abort(group(r), word(r, "reason"))
 
 function run_expect_group(r)
     info = LibSymm.info(group(r))
-    same_fields(r, info, ("rank", "size", "channels"))
+    same_fields(r, info, ("rank", "size", "channels", "spares"))
     same_time(r, info, "timeout_ms")
     same_time(r, info, "create_timeout_ms")
 

@@ -122,6 +122,10 @@ pub fn grow(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     r.made(line, group)
 }
 
+pub fn keep_spares(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    r.group(line).keep_spares(line.get("count"), line.timeout())
+}
+
 pub fn finalize(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     r.group(line).finalize()
 }
@@ -135,6 +139,7 @@ pub fn expect_group(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     line.expect("rank", info.rank);
     line.expect("size", info.size);
     line.expect("channels", info.channels);
+    line.expect("spares", info.spares);
     line.expect_timeout("timeout_ms", info.timeout);
     line.expect_timeout("create_timeout_ms", info.create_timeout);
 

@@ -25,7 +25,7 @@ pub fn find(name: &str) -> Option<Verb> {
     verbs! {
         name;
         groups: create make_id create_by_id split local create_from_ranks shrink finalize abort;
-        groups: invite join grow;
+        groups: invite join grow keep_spares;
         groups: expect_group expect_peer expect_calls expect_cuda expect_status expect_failed;
         groups: expect_advice barrier batch die;
         groups: synchronize stream_wait expect_stream_done record_use;
