@@ -75,6 +75,33 @@ TEST(Launcher, EachLineCarriesItsRankAndATagOrNothing) {
   EXPECT_EQ(symm_run({"-n", "1", "--no-prefix"}, "echo x").out, "x\n");
 }
 
+// A spare that nobody needs is ended with the ranks, and its end is no failure.
+TEST(Launcher, SparesThatNobodyNeedsEndWithTheRanks) {
+  const std::string script =
+      "if test -n \"$SYMM_SPARE\"; then test -z \"$SYMM_RANK$RANK\" && echo waits && "
+      "touch $SYMM_TICKETS/here-$SYMM_SPARE; sleep 60; fi; "
+      "while ! test -e $SYMM_TICKETS/here-0 -a -e $SYMM_TICKETS/here-1; do sleep 0.02; done; "
+      "echo $SYMM_RANK of $SYMM_SIZE";
+  const Captured result = symm_run({"-n", "2", "--spares", "2", "--grace", "60"}, script);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(sorted_lines(result.out), "[0] 0 of 2\n[1] 1 of 2\n[spare 0] waits\n[spare 1] waits\n");
+}
+
+// As many ranks may fail as there are spares; the next failure is the job's.
+TEST(Launcher, TheFailureForWhichNoSpareIsLeftIsTheJobs) {
+  const std::string script =
+      "test -n \"$SYMM_SPARE\" && touch $SYMM_TICKETS/rank-$SYMM_SPARE && "
+      "while ! test -e $SYMM_TICKETS/lost; do sleep 0.02; done && exit 7; "
+      "test $SYMM_RANK = 0 && touch $SYMM_TICKETS/lost && exit 5; sleep 60";
+  const Captured result = symm_run({"-n", "2", "--spares", "1", "--grace", "1"}, script);
+  EXPECT_TRUE(result.status == 7 || result.status == 5) << result.err;
+  EXPECT_NE(result.err.find("spares that are left for it: 1"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("the others have 1 s to end"), std::string::npos) << result.err;
+  const Captured several =
+      capture(Words{SYMM_TOOL, "run", "-n", "1", "--spares", "1", "true", ":", "-n", "1", "true"});
+  EXPECT_NE(several.err.find("--spares go with one program"), std::string::npos) << several.err;
+}
+
 // Without prefixes nothing is added, and nothing is taken away.
 TEST(Launcher, WithoutPrefixesOutputIsHandedOnByteForByte) {
   const auto bytes_of = [](const std::string& script) {

@@ -86,6 +86,10 @@ void add_job_options(CLI::App* run, Arguments& arguments) {
   run->add_option("-n,--ranks,--np,--nproc-per-node", arguments.ranks,
       "Number of ranks, required without --hosts; gpu: one for each GPU");
 
+  run->add_option("--spares", arguments.options.spares,
+         "Processes besides the ranks, which wait, and take the place of a rank that fails")
+      ->check(CLI::Range(0, 256));
+
   run->add_option("--hosts", arguments.hosts, "Machines, each with its number of ranks: a:4,b:4");
   run->add_option("--launcher", arguments.options.launcher,
          "How a machine, %h, is given a line for a shell; its input is passed on")
@@ -147,6 +151,9 @@ void finish(const CLI::App& run, Arguments& arguments, const std::vector<std::st
     throw std::invalid_argument("several programs go on one machine, not with --hosts");
   }
 
+  if (options.spares > 0 && (!arguments.hosts.empty() || options.programs.size() > 1)) {
+    throw std::invalid_argument("--spares go with one program on one machine");
+  }
   options.ranks = 0;
   for (const auto& program : options.programs) {
     options.ranks += program.first;

@@ -38,11 +38,12 @@
 
 namespace symm::tool {
 namespace {
-constexpr std::array<std::string_view, 24> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK",
+constexpr std::array<std::string_view, 26> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK",
     "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
     "ROLE_NAME", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID",
     "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_LOCALID",
-    "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE", "SYMM_FIRST_FAILURE"};
+    "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE", "SYMM_FIRST_FAILURE", "SYMM_SPARE",
+    "SYMM_TICKETS"};
 constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_", "PMIX_",
     "SYMM_RANK", "SYMM_SIZE", "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_",
     "SLURM_STEP_TASKS_PER_NODE"};
@@ -158,13 +159,17 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
     if (!foreign(*entry, job)) out.emplace_back(*entry);
   }
 
+  const bool is_spare = rank >= job.ranks;
   const std::pair<const char*, int> numbers[] = {{"RANK", job.first + rank},
       {"SIZE", job.size > 0 ? job.size : job.ranks}, {"LOCAL_RANK", rank},
       {"LOCAL_SIZE", job.ranks}};
   for (const auto& [name, number] : numbers) {
+    if (is_spare) break;  // it learns them when it takes the place of a rank
     out.push_back("SYMM_" + std::string(name) + "=" + std::to_string(number));
     out.push_back(torch_name(name) + "=" + std::to_string(number));
   }
+  if (is_spare) out.push_back("SYMM_SPARE=" + std::to_string(rank - job.ranks));
+  if (job.has_spares) out.push_back("SYMM_TICKETS=" + job.directory);
   if (!job.master.empty()) {
     const size_t colon = job.master.rfind(':');
     out.push_back("MASTER_ADDR=" + without_brackets(job.master.substr(0, colon)));

@@ -23,6 +23,7 @@ struct JobPart {
 struct Job : JobPart {
   std::string directory{};  // private to the job
   int ranks = 0;            // here
+  bool has_spares = false;  // whose numbers follow those of the ranks
   std::string trace{};      // where they note their calls; "": nowhere
   std::string master{};     // host and port of rank 0 for torch.distributed; "": as inherited
   std::string nccl{};       // the drop-in that they get in place of NCCL; "": none

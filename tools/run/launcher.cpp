@@ -75,6 +75,7 @@ Launcher::Launcher(const RunOptions& options)
   static_cast<JobPart&>(job_) = options_.part.value_or(JobPart{.id = random_job_id()});
   job_.directory = directory_.path();
   job_.ranks = options_.ranks;
+  job_.has_spares = options_.spares > 0;
   job_.terminal = ::isatty(STDERR_FILENO) != 0 || options_.terminal ||
                   *environment("SYMM_RUN_TERMINAL") != '\0';
   job_.trace = options_.trace;
@@ -127,6 +128,7 @@ int Launcher::run() {
 
 std::string Launcher::rank_name(int rank) const {
   if (!options_.hosts.empty()) return "host " + options_.hosts[static_cast<size_t>(rank)].first;
+  if (rank >= options_.ranks) return "spare " + std::to_string(rank - options_.ranks);
   return "rank " + std::to_string(job_.first + rank);
 }
 
@@ -135,13 +137,16 @@ std::string Launcher::prefix(int rank, bool colour) const {
   static constexpr Colour colours[] = {
       Colour::cyan, Colour::green, Colour::yellow, Colour::magenta, Colour::blue, Colour::red};
   const std::string tag = options_.tag.empty() ? "" : options_.tag + " ";
-  return paint("[" + tag + std::to_string(job_.first + rank) + "]",
-             colours[static_cast<size_t>(rank) % std::size(colours)], colour) +
+  const std::string who =
+      rank >= options_.ranks ? rank_name(rank) : std::to_string(job_.first + rank);
+  return paint("[" + tag + who + "]", colours[static_cast<size_t>(rank) % std::size(colours)],
+             colour) +
          " ";
 }
 
 const std::vector<std::string>& Launcher::command_of(int rank) const {
   auto program = options_.programs.begin();
+  if (rank >= options_.ranks) return program->second;  // a spare of the only program
   for (; rank >= program->first; ++program) {
     rank -= program->first;
   }
@@ -159,7 +164,7 @@ void Launcher::start_ranks() {
   }
 
   try {
-    for (int rank = 0; rank < options_.ranks; ++rank) {
+    for (int rank = 0; rank < options_.ranks + options_.spares; ++rank) {
       start_rank(rank, cores);
     }
   } catch (const ExecError& error) {
@@ -227,8 +232,10 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
 
 UniqueFd Launcher::log_of(int rank, const char* stream) const {
   if (options_.log_directory.empty()) return {};
-  const std::string path =
-      options_.log_directory + "/rank." + std::to_string(job_.first + rank) + "." + stream;
+  const bool is_spare = rank >= options_.ranks;
+  const int number = is_spare ? rank - options_.ranks : job_.first + rank;
+  const std::string path = options_.log_directory + (is_spare ? "/spare." : "/rank.") +
+                           std::to_string(number) + "." + stream;
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!file) throw std::system_error(errno, std::generic_category(), path);
   return file;
@@ -490,6 +497,14 @@ void Launcher::reap() {
 
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
+    if (dismissed_) continue;
+    if (may_be_replaced(status)) {
+      ++replaced_;
+      say(rank_name(rank->rank) + " (pid " + std::to_string(rank->pid) + ") " +
+          describe_end(status) +
+          "; spares that are left for it: " + std::to_string(options_.spares - replaced_ + 1));
+      continue;
+    }
     if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
     say(rank_name(rank->rank) + " (pid " + std::to_string(rank->pid) + ") " + describe_end(status) +
         (any_alive() ? "; the others have " + seconds(options_.grace) + " to end" : ""));
@@ -498,6 +513,27 @@ void Launcher::reap() {
     if (std::string why; std::getline(file, why)) say("what failed first: " + why);
     enter(Stage::waiting);
   }
+  if (!ended.empty()) dismiss_spares();
+}
+
+bool Launcher::may_be_replaced(int wait_status) const {
+  return wait_status != 0 && stage_ == Stage::running && replaced_ < options_.spares;
+}
+
+bool Launcher::waits(const Rank& rank) const {
+  return rank.rank >= options_.ranks &&
+         !std::filesystem::exists(
+             job_.directory + "/rank-" + std::to_string(rank.rank - options_.ranks));
+}
+
+// Spares that wait still when all ranks have ended get no place any more.
+void Launcher::dismiss_spares() {
+  if (options_.spares == 0 || stage_ != Stage::running) return;
+  const bool is_over = std::all_of(
+      ranks_.begin(), ranks_.end(), [&](const auto& rank) { return !rank->alive || waits(*rank); });
+  if (!is_over || !any_alive()) return;
+  dismissed_ = true;
+  enter(Stage::terminating);
 }
 
 void Launcher::look_for_orphans() {

@@ -43,6 +43,7 @@ class Outcome {
 
 struct RunOptions {
   int ranks = 0;
+  int spares = 0;  // processes that wait for the place of a rank that fails
   std::optional<std::chrono::milliseconds> timeout;  // for the whole job
   std::chrono::milliseconds grace{2000};             // before each harder way of ending a rank
   bool prefix = true;
@@ -104,6 +105,9 @@ class Launcher {
   void on_signal(int signal);
   void on_time();
   void reap();
+  bool may_be_replaced(int wait_status) const;
+  bool waits(const Rank& rank) const;  // whether it is a spare that has no place
+  void dismiss_spares();
   void look_for_orphans();
   void enter(Stage stage, int signal = SIGTERM);  // by which they are terminated
   void signal_all(int signal) const;
@@ -142,5 +146,7 @@ class Launcher {
   bool signalled_ = false;  // to end
   bool orphans_reported_ = false;
   bool processes_left_ = true;
+  int replaced_ = 0;        // ranks that have failed, and for which there was a spare
+  bool dismissed_ = false;  // the spares that wait still are told to end
 };
 }  // namespace symm::tool

@@ -1,7 +1,9 @@
 """The programs that the documents show run as they stand."""
 
+import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -120,6 +122,29 @@ def test_a_program_beside_one_in_cpp_prints_the_same(launch, program):
     says_it = [rank for rank in range(3) if expected.format(rank=rank) in results[rank][1]]
     one_speaks = program.startswith(("03-", "08-", "15-"))
     assert len(says_it) == (1 if one_speaks else 3 - len(ends)), results
+
+
+@pytest.mark.skipif(not TUTORIAL.exists(), reason="the examples are in the repository only")
+def test_a_spare_of_a_job_takes_the_place_of_a_rank_that_is_killed(tmp_path):
+    """What `symm run --spares` sets is set here, since the wheel has no tool."""
+    program = REPOSITORY / "examples" / "20-a-spare" / "keep_going.py"
+    place = {"SYMM_TICKETS": str(tmp_path), "SYMM_BOOTSTRAP": f"dir://{tmp_path}"}
+    whose = [{"SYMM_RANK": str(rank), "SYMM_SIZE": "3"} for rank in range(3)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, program],
+            env={**os.environ, **place, **own},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for own in [*whose, {"SYMM_SPARE": "0"}]
+    ]
+    said = [process.communicate(timeout=100)[0] for process in processes]
+    ends = [process.returncode for process in processes]
+    assert ends == [0, -signal.SIGKILL, 0, 0], said
+    assert "rank 0 lost rank 1 after 20 steps" in said[0]
+    assert "rank 1, a spare: 40 steps add up to 240" in said[3]
 
 
 @pytest.mark.skipif(not TUTORIAL.exists(), reason="the tutorial is in the repository only")
