@@ -8,6 +8,7 @@ ends when all four have the right sum again, three that live and one process tha
 Then the next spare is started, and after a pause the next rank is killed.
 
 - symm: the spare waits in join_by_ticket(); the others grow() the group when a call fails.
+- symm-spares: the same, and the ranks keep_spares(1) when the spare has come, before the kill.
 - gloo: the spare has imported torch and waits for a line; the others destroy the process group when
   a call fails, and all form another one by a store that lives on. The numbers of the new group are
   told to the spare at the moment of the kill: gloo's ranks need not find out who is dead.
@@ -117,7 +118,26 @@ class Gloo:
         self.form()
 
 
-LIBRARIES = {"symm": Symm, "gloo": Gloo}
+class SymmSpares(Symm):
+    """A rank of a group of symm that meets its spare before anybody dies."""
+
+    def __init__(self, directory, number):
+        self.wanted = Path(directory, "wanted")
+        super().__init__(directory, number)
+
+    def all_reduce(self):
+        # The last element tells all ranks alike that one of them knows of a spare that has come.
+        mine = self.values.full(ELEMENTS + 1, self.group.rank + 1, dtype="f4")
+        mine[-1] = self.group.rank == 0 and self.wanted.exists()
+        self.group.allreduce(mine)
+        if mine[-1]:
+            self.group.keep_spares(1, timeout=LIMIT_S)
+            if self.group.rank == 0:
+                self.wanted.unlink()
+        return float(mine[-2])
+
+
+LIBRARIES = {"symm": Symm, "symm-spares": SymmSpares, "gloo": Gloo}
 
 
 def work(library, directory, number):
@@ -193,6 +213,11 @@ def measure(library, trials):
             for trial in range(1, trials + 1):
                 spare = Process(library, directory, RANKS)
                 spare.hear("waits")
+                if library == "symm-spares":
+                    wanted = Path(directory, "wanted")
+                    wanted.touch()
+                    while wanted.exists():
+                        time.sleep(0.01)
                 time.sleep(0.1 + 0.05 * chance.random())
 
                 victim = chance.choice(ranks)
