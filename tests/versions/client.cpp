@@ -6,9 +6,11 @@
 //   client id                       a unique id, which serves until its input ends
 //   client export <host|cuda>       a token of four floats, which serve until its input ends
 //   client import <host|cuda> <token>
+//   client publish <host|cuda>      version 7 of "weights", which is there until its input ends
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -19,6 +21,7 @@
 
 namespace {
 constexpr float kFirst = 40;
+constexpr uint64_t kVersion = 7;
 
 std::string hex_of(const std::vector<unsigned char>& bytes) {
   std::string text;
@@ -138,6 +141,11 @@ void act(const std::vector<std::string>& words) {
       buffer.span<float>()[0] = kFirst;
     }
     say("token", token_of(buffer));
+  } else if (words[0] == "publish") {
+    const std::vector<unsigned char> token = bytes_of(token_of(buffer));
+    symm::check(symm_ipc_publish("weights", kVersion, token.data(), token.size(), nullptr),
+        "symm_ipc_publish");
+    say("published", std::to_string(kVersion));
   } else {
     say("group", "is made");
   }

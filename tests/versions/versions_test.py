@@ -276,6 +276,27 @@ class Monitors(Sides):
         for version in (OURS_VERSION, OTHER_VERSION):
             self.assertIn(version, unreadable[0]["why"])
 
+    def top_of_shares(self, layouts):
+        """The versions that top shows, and why it cannot read the shares of their maker."""
+        alone = {"SYMM_RANK": 0, "SYMM_SIZE": 1}
+        maker = self.start(OTHER, "publish", "host", layouts=layouts, **alone)
+        self.assertEqual(self.line(maker).get("published"), "7")
+        report = self.said(self.start(OURS, "top", "--json", command=(TOOL,)))
+        versions = [one for one in report["shares"]["versions"] if one["pid"] == maker.pid]
+        return versions, [one for one in report["unreadable"] if one["pid"] == maker.pid]
+
+    def test_top_shows_what_another_version_shares(self):
+        versions, unreadable = self.top_of_shares("")
+        self.assertEqual([(one["name"], one["version"]) for one in versions], [("weights", 7)])
+        self.assertEqual(unreadable, [])
+
+    def test_top_names_both_versions_of_shares_that_it_cannot_read(self):
+        versions, unreadable = self.top_of_shares("shares")
+        self.assertEqual(versions, [])
+        self.assertEqual(len(unreadable), 1)
+        for version in (OURS_VERSION, OTHER_VERSION):
+            self.assertIn(version, unreadable[0]["why"])
+
     def test_run_names_both_versions_of_a_trace_that_it_cannot_read(self):
         trace = Path(self.folder.name) / "trace.json"
         run = self.start(
