@@ -131,6 +131,38 @@ symm_status_t symm_ipc_import(const void* token, size_t token_bytes,
   });
 }
 
+symm_status_t symm_ipc_suspend(symm_ipc_t* ipc, const symm_call_options_t* options, void* stream) {
+  return guard(options, [&] {
+    check_options(options);
+    ipc_of(ipc).suspend(stream);
+  });
+}
+
+symm_status_t symm_ipc_resume(symm_ipc_t* ipc, const void* token, size_t token_bytes,
+    const symm_ipc_import_options_t* options, void* stream) {
+  return guard(options, [&] {
+    const symm_ipc_import_options_t given = read_options(options);
+    require_known_bits(given.flags, 0, "options.flags");
+    if (given.device != 0) {
+      throw Error(Status::invalid_argument,
+          format("options.device: %d, but the import stays that of its device", given.device));
+    }
+    if (token == nullptr && token_bytes != 0) {
+      throw Error(
+          Status::invalid_argument, format("token: is NULL, and token_bytes is %zu", token_bytes));
+    }
+    if (token != nullptr && token_bytes == 0) {
+      throw Error(Status::invalid_argument, "token_bytes: is 0, and token is not NULL");
+    }
+
+    ipc::ImportOptions again;
+    again.timeout_ms = given.timeout_ms;
+    again.directory = given.directory == nullptr ? "" : given.directory;
+    ipc::resume_import(
+        ipc_of(ipc), {static_cast<const std::byte*>(token), token_bytes}, again, stream);
+  });
+}
+
 symm_status_t symm_ipc_pointer(symm_ipc_t* ipc, void** out_pointer) {
   return guard([&] { require(out_pointer, "out_pointer") = ipc_of(ipc).data(); });
 }
@@ -145,7 +177,7 @@ symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
 }
 
 symm_status_t symm_ipc_bundle_size(symm_ipc_t* ipc, size_t* out_count) {
-  return guard([&] { require(out_count, "out_count") = ipc_of(ipc).bundle().pieces(); });
+  return guard([&] { require(out_count, "out_count") = ipc_of(ipc).bundle()->pieces(); });
 }
 
 symm_status_t symm_ipc_bundle_piece(symm_ipc_t* ipc, size_t index, symm_ipc_piece_t* out) {
@@ -156,7 +188,7 @@ symm_status_t symm_ipc_bundle_piece(symm_ipc_t* ipc, size_t index, symm_ipc_piec
 symm_status_t symm_ipc_bundle_find(symm_ipc_t* ipc, const char* name, size_t* out_index) {
   return guard([&] {
     size_t& index = require(out_index, "out_index");
-    index = ipc_of(ipc).bundle().find(&require(name, "name"));
+    index = ipc_of(ipc).bundle()->find(&require(name, "name"));
   });
 }
 

@@ -290,7 +290,7 @@ TRAVEL = [
     ("recv_ranks recv_count", "recv_ranks: Sequence[int]", None),
     ("out_seen", "wants_seen: bool", "int | None"),
     ("out_index", "wants_index: bool", "int | None"),
-    ("token token_bytes", "token: bytes", None),
+    ("token token_bytes", "token: bytes | None", None),
     ("ticket ticket_bytes", "ticket: bytes", None),
 ]
 

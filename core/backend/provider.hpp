@@ -54,7 +54,8 @@ class Provider {
   // Throws Error(invalid_argument) for a stream that the back end does not know, or
   // that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
-  virtual void finish(void* stream, int device) const = 0;  // waits for the stream
+  // Waits for the stream; for kAllStreams, for all current work of the device.
+  virtual void finish(void* stream, int device) const = 0;
   // Block::record_use() for the blocks of a device.
   virtual bool record_use(void* stream, int device) const = 0;
   // Returns a stream that runs after the recorded uses and after `stream`. For

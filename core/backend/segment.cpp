@@ -24,6 +24,7 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/hardware.hpp"
 #include "core/backend/numa.hpp"
+#include "core/backend/suspendable.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/memfd.hpp"
@@ -215,6 +216,29 @@ std::shared_ptr<Segment> find_or_map(int fd, const FilePiece& piece, const Pages
   return segment ? segment : known_as(map_anew(fd, piece, pages), piece);
 }
 
+// The piece of a descriptor that a peer sent, after checking that the descriptor is what it says,
+// and can no longer shrink.
+std::pair<FilePiece, Pages> piece_of_peer(int fd, const BlockExtent& extent, Access access) {
+  const struct stat status = status_of(fd);
+  const Pages pages = pages_of(fd, status);
+  const int seals = fcntl(fd, F_GET_SEALS);
+  const bool is_exact = pages.all_bytes == extent.mapped ||
+                        (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
+
+  if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
+    throw Error(Status::peer_failed,
+        format("a peer sent a descriptor that is not a segment of %lu bytes", extent.mapped));
+  }
+
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
+  }
+
+  FilePiece piece = piece_of(status, pages, extent.offset, extent.bytes);
+  piece.access = access;
+  return {piece, pages};
+}
+
 // A file of zeros for so many bytes of pages, with all of its memory, and sealed.
 Fd make_file(const Pages& pages, const char* name, const Placement& placement) {
   const size_t mapped = pages.all_bytes;
@@ -260,12 +284,16 @@ std::shared_ptr<Segment> Segment::create(
 }
 
 // The address stays this process's: nothing else can be mapped there.
-void Segment::suspend(bool keep, void* stream) {
-  record_use(stream);  // refuses a stream
+void Segment::keep_address() {
   if (mmap(start_, piece_.mapped, PROT_NONE,
           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
     throw system_error(errno, "mmap", format("keeping the address of %zu bytes", piece_.mapped));
   }
+}
+
+void Segment::suspend(bool keep, void* stream) {
+  record_use(stream);  // refuses a stream
+  keep_address();
   if (keep) return;
   {
     Registry& known = Segments::current();
@@ -287,6 +315,36 @@ void Segment::resume(void* stream) {
   Registry& known = Segments::current();
   const std::lock_guard lock(known.mutex);
   known.segments[piece_] = weak_from_this();
+}
+
+// A thread that imports the same memory takes its reference with the lock held.
+bool Segment::set_apart() {
+  Registry& known = Segments::current();
+  const std::lock_guard lock(known.mutex);
+  if (weak_from_this().use_count() > 1) return false;
+  const auto found = known.segments.find(piece_);
+  if (found != known.segments.end() && found->second.lock().get() == this) {
+    known.segments.erase(found);
+  }
+  return true;
+}
+
+void Segment::unmap() {
+  keep_address();
+  will_not_be_shared();
+}
+
+void Segment::remap(Fd fd, const BlockExtent& extent) {
+  const auto [piece, pages] = piece_of_peer(fd.get(), extent, piece_.access);
+  const bool is_alike = piece.mapped == piece_.mapped && piece.bytes == piece_.bytes &&
+                        piece.offset - piece.start == piece_.offset - piece_.start;
+  if (!is_alike) throw Error(other_size(piece.bytes, piece_.bytes));
+
+  SYMM_POINT("segment.remap");
+  map_at(start_, fd.get(), piece);
+  piece_ = piece;
+  pages_ = pages;
+  keep(std::move(fd));
 }
 
 std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
@@ -338,23 +396,7 @@ std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes) {
 
 std::shared_ptr<Segment> Segment::import(
     Fd fd, const BlockExtent& extent, Descriptor descriptor, Access access) {
-  const struct stat status = status_of(fd.get());
-  const Pages pages = pages_of(fd.get(), status);
-  const int seals = fcntl(fd.get(), F_GET_SEALS);
-  const bool is_exact = pages.all_bytes == extent.mapped ||
-                        (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
-
-  if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
-    throw Error(Status::peer_failed,
-        format("a peer sent a descriptor that is not a segment of %lu bytes", extent.mapped));
-  }
-
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
-  }
-
-  FilePiece piece = piece_of(status, pages, extent.offset, extent.bytes);
-  piece.access = access;
+  const auto [piece, pages] = piece_of_peer(fd.get(), extent, access);
   SYMM_POINT("segment.import");
   auto segment = find_or_map(fd.get(), piece, pages);
   if (descriptor == Descriptor::keep) segment->keep(std::move(fd));

@@ -1,7 +1,8 @@
 // Shared memory of the host back end: a sealed memfd of exact size, or a piece of another
 // owner's memfd that cannot shrink. The kernel owns its lifetime; there is no name to leave
 // behind and no counter to get wrong. One process maps an inode, or a piece of it, once for
-// each access, however many groups share it, and once more for each time that it is adopted.
+// each access, however many groups share it, and once more for each time that it is adopted, or
+// comes back to the address of a suspended import.
 #pragma once
 
 #include <atomic>
@@ -72,9 +73,13 @@ class Segment final : public Block,
   // For a segment that was created here, and that nothing else refers to.
   void suspend(bool keep, void* stream) override;
   void resume(void* stream) override;
+  bool set_apart() override;
+  void unmap() override;
+  void remap(Fd fd, const BlockExtent& extent) override;
 
  private:
   void keep(Fd fd) noexcept;  // unless the segment has one
+  void keep_address();
 
   std::atomic<int> fd_{-1};  // set later, while other threads may share the segment
   FilePiece piece_;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/suspendable.hpp"
 #include "core/base/closed_streams.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -214,39 +215,44 @@ std::shared_ptr<Allocation> Allocation::create(
 
 std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd,
     const BlockExtent& extent, Access access, Descriptor descriptor) {
-  const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
   made->mapped_ = extent.mapped;
   made->offset_ = extent.offset;
   made->on_host_ = extent.on_host != 0;
   made->access_ = access;
+  made->is_imported_ = true;
+  made->keeps_descriptor_ = descriptor == Descriptor::keep;
+  made->take_handle(std::move(fd), extent);
+  made->map(0, true);
+  return made;
+}
 
+// Takes the handle of memory that another process shared.
+void Allocation::take_handle(Fd fd, const BlockExtent& extent) {
+  const Driver& driver = device_->driver();
   std::string why = extent.fabric == FabricHandle{} ? "its rank has sent no fabric handle"
-                                                    : fabric_reason(*device);
+                                                    : fabric_reason(*device_);
   if (why.empty()) {
     FabricHandle handle = extent.fabric;
     const CUresult result =
-        driver.cuMemImportFromShareableHandle(&made->handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
-    made->has_handle_ = result == CUDA_SUCCESS;
-    if (!made->has_handle_) {
+        driver.cuMemImportFromShareableHandle(&handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
+    has_handle_ = result == CUDA_SUCCESS;
+    if (!has_handle_) {
       why = failed(driver, "cuMemImportFromShareableHandle", result);
-      learn_fabric(*device, why);
+      learn_fabric(*device_, why);
     }
   }
-  if (!made->has_handle_ && !fd) {
+  if (!has_handle_ && !fd) {
     throw Error(Status::unavailable,
         format("memory of a rank on another host of the NVLink domain cannot be mapped: %s; with "
                "SYMM_FABRIC=0 each host is a machine of its own",
             why.c_str()));
   }
 
-  if (!made->has_handle_) made->import_by_descriptor(&made->handle_, fd);
-  made->has_handle_ = true;
-  made->is_imported_ = true;
-  if (descriptor == Descriptor::keep) made->fd_ = std::move(fd);
-  made->map(0, true);
-  return made;
+  if (!has_handle_) import_by_descriptor(&handle_, fd);
+  has_handle_ = true;
+  if (keeps_descriptor_) fd_ = std::move(fd);
 }
 
 void Allocation::import_by_descriptor(CUmemGenericAllocationHandle* handle, const Fd& fd) const {
@@ -499,6 +505,26 @@ void Allocation::resume(void* stream) {
   }
 
   if (kept_ != nullptr) driver.cuMemFreeHost(std::exchange(kept_, nullptr));
+}
+
+void Allocation::unmap() {
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  let_go();
+}
+
+void Allocation::remap(Fd fd, const BlockExtent& extent) {
+  const bool is_alike = extent.mapped == mapped_ && extent.bytes == bytes_ &&
+                        extent.offset == offset_ && (extent.on_host != 0) == on_host_;
+  if (!is_alike) throw Error(other_size(extent.bytes, bytes_));
+
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  try {
+    take_handle(std::move(fd), extent);
+    map_parts(true);
+  } catch (...) {
+    let_go();
+    throw;
+  }
 }
 
 std::shared_ptr<Block> DeviceMemory::allocate(size_t bytes, const Placement& placement) {

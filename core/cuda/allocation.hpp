@@ -58,6 +58,9 @@ class Allocation final : public Block, public Suspendable {
   // For memory that create() has made. The addresses stay reserved.
   void suspend(bool keep, void* stream) override;
   void resume(void* stream) override;
+  // For memory that import() has mapped.
+  void unmap() override;
+  void remap(Fd fd, const BlockExtent& extent) override;
 
   // Why memory of this device has no fabric handles; "" if it has. The first call tries it.
   static std::string fabric_reason(const Device& device);
@@ -75,6 +78,7 @@ class Allocation final : public Block, public Suspendable {
   void map_parts(bool is_imported);
   void make();
   void let_go() noexcept;
+  void take_handle(Fd fd, const BlockExtent& extent);
   Fd exported(CUmemGenericAllocationHandle handle) const;
   void import_by_descriptor(CUmemGenericAllocationHandle* handle, const Fd& fd) const;
   size_t part_bytes() const noexcept { return mapped_ / parts(); }
@@ -89,6 +93,7 @@ class Allocation final : public Block, public Suspendable {
   Access access_ = Access::read_write;  // of the device, and of the host if on_host_
   bool has_fabric_ = false;
   bool is_imported_ = false;
+  bool keeps_descriptor_ = false;
   const std::byte* owners_address_ = nullptr;
   CUmemGenericAllocationHandle handle_ = 0;
   bool has_handle_ = false;

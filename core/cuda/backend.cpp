@@ -222,8 +222,12 @@ class CudaProvider final : public ipc::Provider {
   void finish(void* stream, int ordinal) const override {
     const std::shared_ptr<Device> device = ipc_device(ordinal);
     const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-    device->driver().require(device->driver().cuStreamSynchronize(static_cast<CUstream>(stream)),
-        "cuStreamSynchronize", "stream");
+    const Driver& loaded = device->driver();
+    if (stream == kAllStreams) {
+      return loaded.require(loaded.cuCtxSynchronize(), "cuCtxSynchronize");
+    }
+    loaded.require(
+        loaded.cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize", "stream");
   }
 
   bool record_use(void* stream, int ordinal) const override {

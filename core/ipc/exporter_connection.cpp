@@ -33,6 +33,7 @@
 #include "core/base/reserve.hpp"
 #include "core/base/wait.hpp"
 #include "core/ipc/bundle.hpp"
+#include "core/ipc/kept_addresses.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
@@ -239,6 +240,12 @@ Mappings::Garbage ExporterConnection::release(
   return garbage;
 }
 
+std::vector<std::shared_ptr<Block>> ExporterConnection::set_apart(const LeasedMapping& leased) {
+  Mappings::Garbage garbage;
+  const std::lock_guard lock(mutex_);
+  return mappings_.set_apart(*leased.mapping, garbage);
+}
+
 // ---- asking
 
 // A number for the lease that is asked for, and the place for the answer. The lock is held.
@@ -294,8 +301,8 @@ void ExporterConnection::ask(const Packet& request, const std::shared_ptr<Reply>
 }
 
 // A failure at any step gives back what the steps before it took.
-LeasedMapping ExporterConnection::request(
-    const Token& token, MappedAs as, const Provider& provider, Deadline deadline) {
+LeasedMapping ExporterConnection::request(const Token& token, MappedAs as, const Provider& provider,
+    Deadline deadline, const KeptAddresses* kept) {
   Mappings::Garbage garbage;
   LeasedMapping leased;
   std::shared_ptr<Reply> reply;
@@ -315,9 +322,9 @@ LeasedMapping ExporterConnection::request(
       awaited_.reset();
       mappings_.add_piece(*leased.mapping, token);
     } else if (token.is_bundle) {
-      take_bundle(leased, token, provider, *reply, deadline);
+      take_bundle(leased, token, provider, *reply, deadline, kept);
     } else {
-      take(leased, token, provider, *reply);
+      take(leased, token, provider, *reply, kept);
     }
     return leased;
   } catch (...) {
@@ -332,12 +339,13 @@ LeasedMapping ExporterConnection::request(
   }
 }
 
-void ExporterConnection::take(
-    LeasedMapping& leased, const Token& token, const Provider& provider, Reply& reply) {
+void ExporterConnection::take(LeasedMapping& leased, const Token& token, const Provider& provider,
+    Reply& reply, const KeptAddresses* kept) {
   const MappedAs as = leased.mapping->as;
   const BlockExtent& extent = reply.packet.extent;
   std::shared_ptr<Block> block =
-      provider.memory(as.device)->import(std::move(reply.fd), extent, as.access);
+      kept != nullptr ? kept->remap(0, std::move(reply.fd), extent)
+                      : provider.memory(as.device)->import(std::move(reply.fd), extent, as.access);
 
   const std::lock_guard lock(mutex_);
   awaited_.reset();
@@ -360,7 +368,7 @@ void ExporterConnection::take_more(Arrived& arrived, Reply& reply) const {
 
 // The blocks of the bundle, null where this process has mapped one already.
 std::vector<std::shared_ptr<Block>> ExporterConnection::map_missing(
-    Arrived& arrived, MappedAs as, const Provider& provider) {
+    Arrived& arrived, MappedAs as, const Provider& provider, const KeptAddresses* kept) {
   const std::span<const TableBlock> blocks = arrived.table->blocks();
   std::vector<std::shared_ptr<Block>> mapped(blocks.size());
   std::vector<bool> is_there(blocks.size());
@@ -379,7 +387,9 @@ std::vector<std::shared_ptr<Block>> ExporterConnection::map_missing(
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (is_there[i]) continue;
     const BlockExtent extent{blocks[i].bytes, blocks[i].mapped, 0, blocks[i].on_host};
-    mapped[i] = memory->import(std::move(arrived.blocks[i]), extent, as.access);
+    Fd& fd = arrived.blocks[i];
+    mapped[i] = kept != nullptr ? kept->remap(i, std::move(fd), extent)
+                                : memory->import(std::move(fd), extent, as.access);
     SYMM_POINT("ipc.mapped");
   }
   return mapped;
@@ -388,9 +398,10 @@ std::vector<std::shared_ptr<Block>> ExporterConnection::map_missing(
 // The grant has the table and the first blocks. The others are asked for, with leases that end as
 // soon as they have come.
 void ExporterConnection::take_bundle(LeasedMapping& leased, const Token& token,
-    const Provider& provider, Reply& reply, Deadline deadline) {
+    const Provider& provider, Reply& reply, Deadline deadline, const KeptAddresses* kept) {
   Arrived arrived;
   take_more(arrived, reply);
+  if (kept != nullptr) kept->require_like(*arrived.table);
   while (arrived.blocks.size() < arrived.table->blocks().size()) {
     LeasedMapping more;
     std::shared_ptr<Reply> next;
@@ -420,7 +431,8 @@ void ExporterConnection::take_bundle(LeasedMapping& leased, const Token& token,
     take_more(arrived, *next);
   }
 
-  std::vector<std::shared_ptr<Block>> blocks = map_missing(arrived, leased.mapping->as, provider);
+  std::vector<std::shared_ptr<Block>> blocks =
+      map_missing(arrived, leased.mapping->as, provider, kept);
   Mappings::Garbage garbage;
   const std::lock_guard lock(mutex_);
   awaited_.reset();

@@ -19,6 +19,7 @@
 #include "core/base/futex.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/ipc/bundle.hpp"
+#include "core/ipc/kept_addresses.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
@@ -41,9 +42,12 @@ class ExporterConnection final : public Receiver {
 
   // A lease taken without asking: none if the exporter must be asked.
   LeasedMapping claim(const Token& token, MappedAs as);
-  // Ask the exporter. One thread at a time.
-  LeasedMapping request(
-      const Token& token, MappedAs as, const Provider& provider, Deadline deadline);
+  // Ask the exporter. One thread at a time. `kept`: where the memory is to be mapped; null for
+  // anywhere. If it throws, some of it may be mapped there.
+  LeasedMapping request(const Token& token, MappedAs as, const Provider& provider,
+      Deadline deadline, const KeptAddresses* kept = nullptr);
+  // The blocks of an import, which no other use of this process has or comes to have.
+  std::vector<std::shared_ptr<Block>> set_apart(const LeasedMapping& leased);
   // Has the stream wait for the exporter's stream.
   void wait_for_exporter(const Token& token, const Provider& provider, void* stream, int device);
   Position mark(const Provider& provider, void* stream, int device);
@@ -78,12 +82,13 @@ class ExporterConnection final : public Receiver {
   std::shared_ptr<Reply> expect(Packet& request, LeasedMapping& leased);
   void ask(const Packet& request, const std::shared_ptr<Reply>& reply, Deadline deadline,
       bool& may_be_granted);
-  void take(LeasedMapping& leased, const Token& token, const Provider& provider, Reply& reply);
+  void take(LeasedMapping& leased, const Token& token, const Provider& provider, Reply& reply,
+      const KeptAddresses* kept);
   void take_bundle(LeasedMapping& leased, const Token& token, const Provider& provider,
-      Reply& reply, Deadline deadline);
+      Reply& reply, Deadline deadline, const KeptAddresses* kept);
   void take_more(Arrived& arrived, Reply& reply) const;
   std::vector<std::shared_ptr<Block>> map_missing(
-      Arrived& arrived, MappedAs as, const Provider& provider);
+      Arrived& arrived, MappedAs as, const Provider& provider, const KeptAddresses* kept);
   const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override;
   void on_end(End end, const std::string& why) override;
   void on_death(const std::string&) override;

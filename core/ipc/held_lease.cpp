@@ -5,6 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
@@ -13,10 +17,17 @@
 #include "core/base/log.hpp"
 #include "core/base/reserve.hpp"
 #include "core/ipc/bundle.hpp"
+#include "core/ipc/exporter_connection.hpp"
+#include "core/ipc/kept_addresses.hpp"
+#include "core/ipc/mapping.hpp"
+#include "core/ipc/shares.hpp"
+#include "core/ipc/token.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
-HeldLease::~HeldLease() {
+HeldLease::~HeldLease() { end_lease(); }
+
+void HeldLease::end_lease() noexcept {
   if (is_empty()) return;
   if (!connection_) {
     leased_.mapping.reset();
@@ -29,39 +40,68 @@ HeldLease::~HeldLease() {
   }
 }
 
+void HeldLease::hold(
+    LeasedMapping leased, std::shared_ptr<ExporterConnection> connection) noexcept {
+  leased_ = std::move(leased);
+  connection_ = std::move(connection);
+  if (!is_empty()) shown_ = Shares::show_lease(token_, all_bytes());
+}
+
+std::byte* HeldLease::start_of(size_t block) const noexcept {
+  if (kept_) return kept_->start(block);
+  const Mapping& mapping = *leased_.mapping;
+  return mapping.table ? mapping.blocks[block]->block->data() : mapping.block->data();
+}
+
+std::byte* HeldLease::data() const noexcept {
+  const std::lock_guard lock(mutex_);
+  const bool is_piece = token_.bytes != 0 && !table();
+  return is_piece ? start_of(0) + token_.offset : nullptr;
+}
+
+uint64_t HeldLease::bytes() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return all_bytes();
+}
+
 symm_ipc_info_t HeldLease::info() const noexcept {
+  const std::lock_guard lock(mutex_);
   symm_ipc_info_t info{};
   info.backend = static_cast<int32_t>(token_.backend);
   info.device = leased_.mapping->as.device;
   info.bytes = token_.bytes;
   info.offset = token_.offset;
   info.block_bytes = is_empty() ? 0 : leased_.mapping->block->size();
+  if (kept_) info.block_bytes = kept_->block_bytes();
   info.host_memory = kind() == BackendKind::host || leased_.mapping->on_host ? 1 : 0;
-  if (const BundleTable* const table = leased_.mapping->table.get()) {
-    info.bytes = table->piece_bytes();
+  if (table()) {
+    info.bytes = table()->piece_bytes();
     info.block_bytes = 0;
-    for (const TableBlock& block : table->blocks()) {
+    for (const TableBlock& block : table()->blocks()) {
       info.block_bytes += block.bytes;
       info.host_memory = info.host_memory != 0 || block.on_host != 0 ? 1 : 0;
     }
   }
   info.exporter_pid = token_.pid;
-  info.exporter_alive = !connection_ || connection_->alive() ? 1 : 0;
+  info.exporter_alive = !kept_ && (!connection_ || connection_->alive()) ? 1 : 0;
   info.flags = leased_.mapping->as.access == Access::read_only ? SYMM_IPC_READ_ONLY : 0;
+  if (kept_) info.flags |= SYMM_IPC_SUSPENDED;
   if (leased_.mapping->is_released && info.exporter_alive != 0) info.flags |= SYMM_IPC_RELEASED;
   return info;
 }
 
-const BundleTable& HeldLease::bundle() const {
-  if (leased_.mapping->table) return *leased_.mapping->table;
+std::shared_ptr<const BundleTable> HeldLease::bundle() const {
+  const std::lock_guard lock(mutex_);
+  if (table()) return table();
   throw Error(Status::invalid_argument, "ipc: it is no bundle: its token was made for one piece");
 }
 
 symm_ipc_piece_t HeldLease::piece(size_t index) const {
-  const BundlePiece found = bundle().piece(index);
+  const BundlePiece found = bundle()->piece(index);
   symm_ipc_piece_t piece = SYMM_IPC_PIECE_INIT;
   if (found.block != kNoBlock) {
-    piece.pointer = leased_.mapping->blocks[found.block]->block->data() + found.offset;
+    const std::lock_guard lock(mutex_);
+    piece.pointer = start_of(found.block) + found.offset;
   }
   piece.bytes = found.bytes;
   piece.name = found.name;
@@ -70,7 +110,13 @@ symm_ipc_piece_t HeldLease::piece(size_t index) const {
   return piece;
 }
 
+void HeldLease::require_awake() const {
+  if (kept_) throw Error(Status::invalid_argument, "ipc: is suspended, and has no memory");
+}
+
 void HeldLease::let_wait(void* stream) const {
+  const std::lock_guard lock(mutex_);
+  require_awake();
   const Provider& provider = ipc_provider(kind());
   provider.check_stream(stream, leased_.mapping->as.device);
   if (connection_) {
@@ -81,6 +127,8 @@ void HeldLease::let_wait(void* stream) const {
 }
 
 void HeldLease::record_use(void* stream) {
+  const std::lock_guard lock(mutex_);
+  require_awake();
   if (ipc_provider(kind()).record_use(stream, leased_.mapping->as.device)) {
     has_uses_ = true;
   } else {
@@ -127,5 +175,71 @@ void HeldLease::release_after(void* stream) noexcept {
     over_ = {0, kPassed * 2 - 1};
     is_never_over_ = true;
   }
+}
+
+// ---- sleep
+
+// Waits for the work on `stream`, and for the uses that were recorded.
+void HeldLease::finish_uses(void* stream) {
+  const Provider& provider = ipc_provider(kind());
+  const int device = leased_.mapping->as.device;
+  const bool everything = has_unknown_uses_ || stream == kAllStreams;
+  if (stream != kAllStreams) provider.check_stream(stream, device);
+
+  if (everything) return provider.finish(kAllStreams, device);
+  provider.finish(has_uses_ ? provider.stream_after(stream, device) : stream, device);
+}
+
+// Only a mapping of this import's own can go, and come back at its address.
+void HeldLease::require_own_stays() const {
+  if (connection_ || leased_.mapping->as.access == Access::read_write) return;
+  throw Error(Status::unsupported,
+      "ipc: the memory is this process's own, and was imported for reading only");
+}
+
+void HeldLease::suspend(void* stream) {
+  const std::lock_guard turn(suspending_);
+  require_awake();
+  require_own_stays();
+  finish_uses(stream);
+
+  LeasedMapping nothing{std::make_shared<Mapping>()};
+  nothing.mapping->as = leased_.mapping->as;
+  nothing.mapping->on_host = leased_.mapping->on_host;
+  std::optional<KeptAddresses> kept;
+  if (connection_ && !is_empty()) {
+    kept.emplace(*leased_.mapping, connection_->set_apart(leased_));
+  } else {
+    kept.emplace(*leased_.mapping);
+  }
+
+  SYMM_POINT("ipc.suspend");
+  std::exception_ptr failure;
+  try {
+    kept->unmap();
+  } catch (const Error&) {
+    failure = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  end_lease();
+  kept_ = std::move(kept);
+  leased_ = std::move(nothing);
+  connection_.reset();
+  shown_ = {};
+  has_uses_ = false;
+  if (failure) std::rethrow_exception(failure);
+}
+
+void HeldLease::resume(const std::optional<Token>& other, const Take& take) {
+  const std::lock_guard turn(suspending_);
+  if (!kept_) throw Error(Status::invalid_argument, "ipc: is not suspended");
+  const Token token = other.value_or(token_);
+  kept_->require_like(token, token_);
+  Taken taken = take(token, *kept_);
+
+  const std::lock_guard lock(mutex_);
+  token_ = token;
+  kept_.reset();
+  hold(std::move(taken.leased), std::move(taken.connection));
 }
 }  // namespace symm::ipc

@@ -5,14 +5,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <utility>
+#include <mutex>
+#include <optional>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/ipc/bundle.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
+#include "core/ipc/kept_addresses.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/shares.hpp"
 #include "core/ipc/token.hpp"
@@ -21,26 +24,17 @@
 namespace symm::ipc {
 class HeldLease : public std::enable_shared_from_this<HeldLease> {
  public:
-  HeldLease(const Token& token, Exporter& exporter) : token_(token), exporter_(exporter) {}
+  HeldLease(const Token& token, Exporter& exporter) : exporter_(exporter), token_(token) {}
   // A lease on memory of another process; without a connection, on memory of this one.
   void hold(
-      LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr) noexcept {
-    leased_ = std::move(leased);
-    connection_ = std::move(connection);
-    if (!is_empty()) shown_ = Shares::show_lease(token_, bytes());
-  }
+      LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr) noexcept;
   ~HeldLease();
   HeldLease(HeldLease&&) = delete;
 
-  std::byte* data() const noexcept {
-    const bool is_piece = !is_empty() && !leased_.mapping->table;
-    return is_piece ? leased_.mapping->block->data() + token_.offset : nullptr;
-  }
-  uint64_t bytes() const noexcept {
-    return leased_.mapping->table ? leased_.mapping->table->piece_bytes() : token_.bytes;
-  }
+  std::byte* data() const noexcept;
+  uint64_t bytes() const noexcept;
   // Throws Error(invalid_argument) if this is no bundle.
-  const BundleTable& bundle() const;
+  std::shared_ptr<const BundleTable> bundle() const;
   symm_ipc_piece_t piece(size_t index) const;
   symm_ipc_info_t info() const noexcept;
 
@@ -55,14 +49,39 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   // all present work of the device.
   void release_after(void* stream) noexcept;
 
+  // Gives the mapping and the lease up when the work on `stream` and the recorded uses are over,
+  // and keeps the addresses. If this throws Error(invalid_argument), nothing has changed.
+  void suspend(void* stream);
+  // Ends a suspension: `take` leases what a token names, at the addresses that were kept. If that
+  // throws, the import stays suspended.
+  struct Taken {
+    LeasedMapping leased;
+    std::shared_ptr<ExporterConnection> connection;  // null for memory of this process
+  };
+  using Take = std::function<Taken(const Token& token, const KeptAddresses& kept)>;
+  void resume(const std::optional<Token>& other, const Take& take);
+
  private:
   BackendKind kind() const noexcept { return static_cast<BackendKind>(token_.backend); }
   bool is_empty() const noexcept { return leased_.lease == 0; }  // nor a block in the mapping
+  void require_awake() const;
+  void require_own_stays() const;
+  void finish_uses(void* stream);
+  void end_lease() noexcept;
+  const std::shared_ptr<const BundleTable>& table() const noexcept {
+    return kept_ ? kept_->table() : leased_.mapping->table;
+  }
+  uint64_t all_bytes() const noexcept { return table() ? table()->piece_bytes() : token_.bytes; }
+  std::byte* start_of(size_t block) const noexcept;
 
-  const Token token_;
   Exporter& exporter_;
+  // Suspensions take turns; the facts below change in them, and other threads may ask for these.
+  std::mutex suspending_;
+  mutable std::mutex mutex_;
+  Token token_;
   LeasedMapping leased_;
   std::shared_ptr<ExporterConnection> connection_;
+  std::optional<KeptAddresses> kept_;  // while it is suspended
   Shares::Row shown_;
   Position over_;
   std::atomic<bool> has_uses_{false};          // that were recorded

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "core/base/wait.hpp"
 #include "core/ipc/exporter_connection.hpp"
 #include "core/ipc/held_lease.hpp"
+#include "core/ipc/kept_addresses.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/ipc/token.hpp"
@@ -90,6 +92,18 @@ std::shared_ptr<HeldLease> Importer::import(
     return held;
   }
 
+  HeldLease::Taken taken = take(token, as, options);
+  const std::shared_ptr<ExporterConnection> connection = taken.connection;
+  held->hold(std::move(taken.leased), connection);
+  connection->wait_for_exporter(token, provider, stream, as.device);
+  return held;
+}
+
+// A lease on memory of another process, and the mapping of it. With `kept`, if this throws, some
+// of the memory may be mapped there.
+HeldLease::Taken Importer::take(
+    const Token& token, MappedAs as, const ImportOptions& options, const KeptAddresses* kept) {
+  const Provider& provider = ipc_provider(static_cast<BackendKind>(token.backend));
   const std::shared_ptr<Peer> peer = peer_of(token.exporter);
   std::shared_ptr<ExporterConnection> connection;
   {
@@ -98,14 +112,14 @@ std::shared_ptr<HeldLease> Importer::import(
   }
 
   LeasedMapping leased;
-  if (connection) leased = connection->claim(token, as);
+  if (connection && kept == nullptr) leased = connection->claim(token, as);
   if (leased.lease == 0) {
     const Deadline deadline = Deadline::after_ms(options.timeout_ms);
     const TimedLock asking(peer->asking, options.timeout_ms, "import");
     const auto ask = [&] {
       try {
         connection = reconnect(*peer, token, options, deadline);
-        leased = connection->request(token, as, provider, deadline);
+        leased = connection->request(token, as, provider, deadline, kept);
       } catch (const Error& error) {
         if (!is_crowded(error.failure()) || deadline.expired()) throw;
       }
@@ -113,10 +127,58 @@ std::shared_ptr<HeldLease> Importer::import(
     };
     if (!retry_until(ask, deadline)) throw Error(crowded());
   }
+  return {std::move(leased), std::move(connection)};
+}
 
-  held->hold(std::move(leased), connection);
-  connection->wait_for_exporter(token, provider, stream, as.device);
-  return held;
+void Importer::resume(
+    HeldLease& held, const Token* token, const ImportOptions& options, void* stream) {
+  const std::optional<Token> other = token != nullptr ? std::optional(*token) : std::nullopt;
+  held.resume(other, [&](const Token& wanted, const KeptAddresses& kept) {
+    return take_again(wanted, kept, options, stream);
+  });
+}
+
+// What a token names, at the addresses of a suspended import.
+HeldLease::Taken Importer::take_again(
+    const Token& token, const KeptAddresses& kept, const ImportOptions& options, void* stream) {
+  require_same_machine(token);
+  const Provider& provider = ipc_provider(static_cast<BackendKind>(token.backend));
+  const int device = kept.as().device;
+  HeldLease::Taken nothing{{std::make_shared<Mapping>()}, nullptr};
+  nothing.leased.mapping->as = kept.as();
+  if (token.bytes == 0) return nothing;
+
+  provider.check_stream(stream, device);
+  const bool is_own = exporter_.made(token);
+  if (is_own != kept.is_own()) {
+    throw Error(Status::invalid_argument,
+        is_own ? "token: names memory of this process, which stays at its own address"
+               : "token: names memory of another process, and the import was of this one's");
+  }
+  if (is_own) {
+    LeasedMapping leased = exporter_.claim(token, kept.as().access, stream);
+    try {
+      kept.require_there(*leased.mapping);
+    } catch (...) {
+      exporter_.release(leased.lease, {});
+      throw;
+    }
+    return {std::move(leased), nullptr};
+  }
+
+  try {
+    HeldLease::Taken taken = take(token, kept.as(), options, &kept);
+    try {
+      taken.connection->wait_for_exporter(token, provider, stream, device);
+    } catch (...) {
+      taken.connection->release(taken.leased, token, {});
+      throw;
+    }
+    return taken;
+  } catch (...) {
+    kept.unmap();
+    throw;
+  }
 }
 
 std::vector<std::shared_ptr<ExporterConnection>> Importer::connections() {

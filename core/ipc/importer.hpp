@@ -15,6 +15,7 @@
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
 #include "core/ipc/held_lease.hpp"
+#include "core/ipc/kept_addresses.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/token.hpp"
 #include "symm/symm.h"
@@ -32,6 +33,8 @@ class Importer {
   explicit Importer(Exporter& exporter) : exporter_(exporter) {}
 
   std::shared_ptr<HeldLease> import(const Token& token, const ImportOptions& options, void* stream);
+  // Ends the suspension of an import; `token`: null for the one by which it was imported.
+  void resume(HeldLease& held, const Token* token, const ImportOptions& options, void* stream);
   // Returns the mapping of an import that contains these bytes, and a token for them;
   // null if there is none.
   std::shared_ptr<Mapping> containing(
@@ -46,6 +49,10 @@ class Importer {
     std::mutex mutex;
     std::shared_ptr<ExporterConnection> connection;
   };
+  HeldLease::Taken take(const Token& token, MappedAs as, const ImportOptions& options,
+      const KeptAddresses* kept = nullptr);
+  HeldLease::Taken take_again(
+      const Token& token, const KeptAddresses& kept, const ImportOptions& options, void* stream);
   std::shared_ptr<Peer> peer_of(const Id& exporter);
   std::shared_ptr<ExporterConnection> reconnect(
       Peer& peer, const Token& token, const ImportOptions& options, Deadline deadline);

@@ -378,6 +378,15 @@ std::shared_ptr<HeldLease> import_memory(
   return Services::current().importer.import(token, options, stream);
 }
 
+void resume_import(
+    HeldLease& held, std::span<const std::byte> bytes, ImportOptions options, void* stream) {
+  if (options.timeout_ms == 0) options.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  Importer& importer = Services::current().importer;
+  if (bytes.empty()) return importer.resume(held, nullptr, options, stream);
+  const Token token = require_token(bytes);
+  importer.resume(held, &token, options, stream);
+}
+
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
   if (bytes == 0) return;
   const Exporter::Source source = own_source(pointer, bytes);

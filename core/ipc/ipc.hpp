@@ -31,6 +31,10 @@ std::vector<std::byte> export_bundle(
     std::span<const symm_ipc_piece_t> pieces, ExportOptions options, void* stream);
 std::shared_ptr<HeldLease> import_memory(
     std::span<const std::byte> bytes, ImportOptions options, void* stream);
+// Maps memory at the addresses of a suspended import: what the token names, or, if there are no
+// bytes, what it was before.
+void resume_import(
+    HeldLease& held, std::span<const std::byte> token, ImportOptions options, void* stream);
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms);
 void publish(
     const std::string& name, uint64_t version, std::span<const std::byte> token, uint64_t keep);

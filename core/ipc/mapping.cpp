@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/suspendable.hpp"
+#include "core/base/error.hpp"
 #include "core/ipc/bundle.hpp"
 #include "core/ipc/token.hpp"
 #include "symm/symm.h"
@@ -104,7 +106,9 @@ void Mappings::let_blocks_go(Mapping& bundle, Garbage& garbage) {
 }
 
 void Mappings::forget(Mapping& mapping, Garbage& garbage) {
-  if (mapping.users != 0 || (mapping.block && !mapping.retired && !orphaned_)) return;
+  const bool is_for_all = mapping.as.place == 0;
+  if (mapping.users != 0) return;
+  if (mapping.block && !mapping.retired && !orphaned_ && is_for_all) return;
   let_blocks_go(mapping, garbage);
   garbage.push_back(std::move(mapping.block));
   const auto found = all_.find({mapping.origin.block, mapping.as});
@@ -148,6 +152,34 @@ void Mappings::drop_unused(Garbage& garbage) {
     garbage.push_back(std::move(entry.second->block));
     return true;
   });
+}
+
+std::vector<std::shared_ptr<Block>> Mappings::set_apart(Mapping& mapping, Garbage& garbage) {
+  drop_unused(garbage);
+  std::vector<Mapping*> parts;
+  for (const auto& block : mapping.blocks) {
+    parts.push_back(block.get());
+  }
+  if (!mapping.table) parts.push_back(&mapping);
+
+  // A table is shared by all imports of its bundle.
+  bool is_alone = mapping.users == 1;
+  for (Mapping* part : parts) {
+    is_alone = is_alone && part->users == 1 && part->block.use_count() == 1 &&
+               dynamic_cast<Suspendable&>(*part->block).set_apart();
+  }
+  if (!is_alone) {
+    throw Error(Status::invalid_argument,
+        "ipc: another import, a token or a group of this process uses the memory");
+  }
+
+  std::vector<std::shared_ptr<Block>> blocks;
+  for (Mapping* part : parts) {
+    blocks.push_back(part->block);
+    part->retired = true;  // so that it goes with its last user
+  }
+  mapping.retired = true;
+  return blocks;
 }
 
 std::shared_ptr<Mapping> Mappings::containing(

@@ -20,6 +20,9 @@ namespace symm::ipc {
 struct MappedAs {
   int device = 0;
   Access access = Access::read_write;
+  // 0: at any address, for all imports that ask for the same; else at the addresses that one
+  // suspended import has kept, which is the only one to use the mapping.
+  uint64_t place = 0;
   auto operator<=>(const MappedAs&) const = default;
 };
 
@@ -69,6 +72,9 @@ class Mappings {
   // The exporter is gone: what is mapped stays with those who use it.
   void orphan(Garbage& garbage);
   void drop_unused(Garbage& garbage);
+  // Forgets the mapping of an import that is to be suspended, so that no other comes to use it, and
+  // returns its blocks. Throws Error(invalid_argument) if another use is there.
+  std::vector<std::shared_ptr<Block>> set_apart(Mapping& mapping, Garbage& garbage);
   // Finds the import that covers all of these bytes: its mapping, and a token for the bytes like
   // the one by which it was imported.
   std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token) const;

@@ -220,6 +220,9 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_ipc_bytes, w.ipc, w.out<size_t>()),
       SYMM_CALL(symm_ipc_stream_wait, w.ipc, nullptr, nullptr),
       SYMM_CALL(symm_ipc_record_use, w.ipc, nullptr, nullptr),
+      SYMM_CALL(symm_ipc_suspend, w.fresh_import(), nullptr, nullptr),
+      SYMM_CALL(
+          symm_ipc_resume, w.suspended_import(), w.token.data(), w.token_size, nullptr, nullptr),
       SYMM_CALL(symm_ipc_info, w.ipc, w.out_struct<symm_ipc_info_t>()),
       SYMM_CALL(symm_ipc_export_bundle, bundled(w.block, "a piece"), 1, nullptr, w.out_token(),
           w.kToken, w.out<size_t>(), nullptr),

@@ -48,6 +48,9 @@ class World {
   // A buffer that has not met, and one that is suspended; both are released with this object.
   symm_buffer_t* unmet_buffer();
   symm_buffer_t* suspended_buffer();
+  // An import, and one that is suspended; both are released with this object.
+  symm_ipc_t* fresh_import();
+  symm_ipc_t* suspended_import();
   // A name under which nothing is published yet.
   const char* fresh_name();
   void* out_token() { return poisoned(kToken); }
@@ -113,6 +116,7 @@ class World {
   std::vector<const void*> made_;
   std::deque<std::string> names_;
   std::vector<symm_buffer_t*> buffers_;
+  std::vector<symm_ipc_t*> imports_;
 };
 
 // A function and right arguments for it, of which argument number `changed` is replaced.

@@ -76,12 +76,27 @@ symm_buffer_t* World::suspended_buffer() {
   return made;
 }
 
+symm_ipc_t* World::fresh_import() {
+  symm_ipc_t* made = nullptr;
+  symm_ipc_import(token.data(), token_size, nullptr, &made, nullptr);
+  return imports_.emplace_back(made);
+}
+
+symm_ipc_t* World::suspended_import() {
+  symm_ipc_t* const made = fresh_import();
+  symm_ipc_suspend(made, nullptr, nullptr);
+  return made;
+}
+
 const char* World::fresh_name() {
   static std::atomic<uint64_t> serial{0};
   return names_.emplace_back("world " + std::to_string(++serial)).c_str();
 }
 
 World::~World() {
+  for (symm_ipc_t* const import : imports_) {
+    symm_ipc_release(import, nullptr);
+  }
   std::for_each(buffers_.begin(), buffers_.end(), symm_buffer_release);
   const OneOfEach all = handles();
   for (size_t kind = all.size(); kind-- > 0;) {

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -218,13 +219,155 @@ TEST_F(CudaIpc, ABundleOfSeveralBlocks) {
       return import_memory({facts->token, facts->size}, {0, "", -1, Access::read_only}, stream);
     }();
     ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
-    ASSERT_TRUE(bundle->bundle().pieces() == 6 && bundle->bundle().find("last") == 5);
+    ASSERT_TRUE(bundle->bundle()->pieces() == 6 && bundle->bundle()->find("last") == 5);
     for (uint32_t i = 0; i < 6; ++i) {
       ASSERT_TRUE(*static_cast<uint32_t*>(bundle->piece(i).pointer) == i);
     }
     ASSERT_TRUE(bundle->info().backend == SYMM_BACKEND_CUDA && stats().imported_blocks == 6);
     reach(1);
     await(2);
+  };
+
+  both(exporting, importing);
+}
+
+// A reader of a bundle of two blocks goes on with other versions at the addresses of the first,
+// under a graph that reads there.
+TEST_F(CudaIpc, AGraphReadsEachVersionAtTheSameAddress) {
+  constexpr uint32_t kVersions = 1000;
+  const auto exporting = [&] {
+    struct Version {
+      Owned first{4096};
+      Owned second{4096};
+    } versions[2];
+    for (uint32_t i = 0; i < kVersions; ++i) {
+      const Version& next = versions[i % 2];
+      next.first.word(1) = i;
+      next.second.word(0) = i + 1;
+      const std::vector<symm_ipc_piece_t> pieces = {
+          {sizeof(symm_ipc_piece_t), &next.first.word(1), 4, "first", nullptr, 0},
+          {sizeof(symm_ipc_piece_t), &next.second.word(0), 4, "second", nullptr, 0}};
+      const std::vector<std::byte> token = export_bundle(pieces, {}, nullptr);
+      std::copy(token.begin(), token.end(), facts->token);
+      facts->size = token.size();
+      facts->step[0] = static_cast<int>(i + 1);
+      ASSERT_TRUE(eventually([&] { return facts->step[1] == static_cast<int>(i + 1); }));
+      withdraw(&next.first.word(1), 4, 20'000);
+    }
+  };
+
+  const auto importing = [&] {
+    const cuda::CUstream stream = make_stream();
+    std::shared_ptr<HeldLease> bundle;
+    uint32_t seen[2] = {};
+    fake_cuda::Graph graph;
+    std::map<std::string, long> asleep;
+    for (uint32_t i = 0; i < kVersions; ++i) {
+      ASSERT_TRUE(eventually([&] { return facts->step[0] == static_cast<int>(i + 1); }));
+      const std::span<const std::byte> token(facts->token, facts->size);
+      if (i == 0) {
+        bundle = import_memory(token, {0, "", -1, Access::read_only}, stream);
+        const auto* const first = static_cast<const uint32_t*>(bundle->piece(0).pointer);
+        const auto* const second = static_cast<const uint32_t*>(bundle->piece(1).pointer);
+        graph.emplace_back([&seen, first, second] {
+          seen[0] = *first;
+          seen[1] = *second;
+          return true;
+        });
+      } else {
+        resume_import(*bundle, token, {}, stream);
+      }
+      fake_cuda::replay(graph, stream);
+      bundle->suspend(stream);  // waits for the graph
+      ASSERT_TRUE(seen[0] == i && seen[1] == i + 1);
+      ASSERT_TRUE(bundle->info().flags == (SYMM_IPC_READ_ONLY | SYMM_IPC_SUSPENDED));
+      if (i == 2) asleep = fake_cuda::live();
+      facts->step[1] = static_cast<int>(i + 1);
+    }
+    ASSERT_TRUE(eventually([&] { return fake_cuda::live() == asleep; }));
+    ASSERT_TRUE(stats().imported_blocks == 0 && fake_cuda::violations().empty());
+    bundle.reset();
+    ASSERT_TRUE(eventually([&] {
+      collect();
+      return fake_cuda::live()["reservation"] + 2 == asleep["reservation"];
+    }));
+  };
+
+  both(exporting, importing);
+}
+
+// The memory goes when what was issued on the stream, and what was recorded, is over.
+TEST_F(CudaIpc, ASuspensionWaitsForWhatUsesTheImport) {
+  const auto exporting = [&] {
+    const Owned owned(4096);
+    offer(owned.buffer->data(), 4096);
+    await(1);
+    ASSERT_TRUE(stats().leases == 0);
+  };
+
+  const auto importing = [&] {
+    const auto import = import_offer();
+    const cuda::CUstream stream = make_stream();
+    const cuda::CUstream recorded = make_stream();
+    for (cuda::CUstream const busy : {recorded, stream}) {
+      std::atomic<bool> is_over{false};
+      volatile const uint32_t* const at = &word(import, 0);
+      fake_cuda::enqueue(busy, [&is_over, at, looks = 0]() mutable {
+        (void)*at;  // it is still mapped
+        if (++looks < 5) return false;
+        is_over = true;
+        return true;
+      });
+      if (busy == recorded) import->record_use(recorded);
+      import->suspend(stream);
+      ASSERT_TRUE(is_over);
+      resume_import(*import, {}, {}, stream);
+    }
+    import->suspend(kAllStreams);
+    resume_import(*import, {}, {}, stream);
+    const Owned group(4096);
+    expect_failure(Status::invalid_argument, {"token", "of this process"}, [&] {
+      import->suspend(stream);
+      resume_import(*import, export_memory(group.buffer->data(), 4096, {}, nullptr), {}, stream);
+    });
+    fake_cuda::begin_capture(stream);
+    expect_failure(Status::invalid_argument, {"stream", "captured"},
+        [&] { resume_import(*import, {}, {}, stream); });
+    fake_cuda::end_capture(stream);
+    reach(1);
+  };
+
+  both(exporting, importing);
+}
+
+// Whatever fails in a resumption, the import stays suspended, and nothing is mapped.
+TEST_F(CudaIpc, AnyDriverCallMayFailInAResumption) {
+  const auto exporting = [&] {
+    const Owned owned(4096);
+    owned.word(0) = 41;
+    offer(owned.buffer->data(), 4096);
+    await(1);
+  };
+
+  const auto importing = [&] {
+    const auto import = import_offer();
+    import->suspend(nullptr);
+    const std::map<std::string, long> before = fake_cuda::live();
+    std::set<std::string> failed;
+    for (int n = 1; (import->info().flags & SYMM_IPC_SUSPENDED) != 0; ++n) {
+      ASSERT_TRUE(n < 50);
+      fake_cuda::fail_call(n, 999);
+      support::failure_of([&] { resume_import(*import, {}, {}, nullptr); });
+      failed.insert(fake_cuda::failed_call());
+      fake_cuda::fail_call(0, 0);
+      const bool is_asleep = (import->info().flags & SYMM_IPC_SUSPENDED) != 0;
+      ASSERT_TRUE(!is_asleep || fake_cuda::live() == before);
+    }
+    ASSERT_TRUE(word(import, 0) == 41);
+    for (const char* call : {"cuMemImportFromShareableHandle", "cuMemMap", "cuMemSetAccess"}) {
+      ASSERT_TRUE(failed.contains(call));
+    }
+    reach(1);
   };
 
   both(exporting, importing);

@@ -1,5 +1,6 @@
-// Memory that goes and comes back at its address, under graphs that were captured with it, and
-// versions that a holder gives again when their maker is killed: in several processes on one GPU.
+// Memory that goes and comes back at its address, under graphs that were captured with it: a
+// process's own, and what it has imported, in one version after the other; and versions that a
+// holder gives again when their maker is killed: in several processes on one GPU.
 // The times that it prints are those of one run.
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
@@ -40,12 +41,21 @@ void report(const char* what, Clock::time_point start, size_t bytes) {
       "%s: %.1f ms, %.1f GB/s\n", what, seconds * 1e3, static_cast<double>(bytes) / seconds / 1e9);
 }
 
-// A graph that copies one word of each block to `seen`, which is pinned.
-cudaGraphExec_t capture(const std::vector<symm::Buffer>& buffers, int* seen, cudaStream_t stream) {
+std::vector<const std::byte*> starts_of(const std::vector<symm::Buffer>& buffers) {
+  std::vector<const std::byte*> starts;
+  for (const symm::Buffer& buffer : buffers) {
+    starts.push_back(buffer.span().data());
+  }
+  return starts;
+}
+
+// A graph that copies the last word of each block to `seen`, which is pinned.
+cudaGraphExec_t capture(
+    const std::vector<const std::byte*>& blocks, int* seen, cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const std::byte* const last = buffers[i].span().data() + kBytes - sizeof(int);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const std::byte* const last = blocks[i] + kBytes - sizeof(int);
     cuda(cudaMemcpyAsync(seen + i, last, sizeof(int), cudaMemcpyDeviceToHost, stream), "download");
   }
   cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
@@ -60,10 +70,17 @@ void write(const std::vector<symm::Buffer>& buffers, unsigned char value, cudaSt
   }
 }
 
-void expect_replay(cudaGraphExec_t graph, const int* seen, int value, cudaStream_t stream) {
+int* pinned_words() {
+  int* words = nullptr;
+  cuda(cudaMallocHost(reinterpret_cast<void**>(&words), kBlocks * sizeof(int)), "cudaMallocHost");
+  return words;
+}
+
+void expect_replay(cudaGraphExec_t graph, const int* seen, int value, cudaStream_t stream,
+    size_t blocks = kBlocks) {
   cuda(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
   cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  for (size_t i = 0; i < kBlocks; ++i) {
+  for (size_t i = 0; i < blocks; ++i) {
     ASSERT_EQ(seen[i], value) << "block " << i;
   }
 }
@@ -88,9 +105,8 @@ int be_asleep() {
   for (size_t i = 0; i < kBlocks; ++i) {
     buffers.push_back(group.allocate(kBytes));
   }
-  int* seen = nullptr;
-  cuda(cudaMallocHost(reinterpret_cast<void**>(&seen), kBlocks * sizeof(int)), "cudaMallocHost");
-  cudaGraphExec_t graph = capture(buffers, seen, stream);
+  int* const seen = pinned_words();
+  cudaGraphExec_t graph = capture(starts_of(buffers), seen, stream);
   write(buffers, 1, stream);
   expect_replay(graph, seen, 0x01010101, stream);
 
@@ -123,24 +139,31 @@ int be_asleep() {
   return role_result();
 }
 
-int be_maker(Facts& facts) {
-  const symm::Group group = form(0, 1, 0, "thread://maker", 20'000);
-  cudaStream_t stream = new_stream();
+// Publishes a version, of which each byte is `value`, in so many blocks of its own.
+std::vector<symm::Buffer> publish(const symm::Group& group, const char* name, uint64_t version,
+    unsigned char value, size_t blocks, cudaStream_t stream) {
   std::vector<symm::Buffer> buffers;
   std::vector<std::string> names;
-  std::vector<symm_ipc_piece_t> pieces(kBlocks, SYMM_IPC_PIECE_INIT);
-  for (size_t i = 0; i < kBlocks; ++i) {
+  std::vector<symm_ipc_piece_t> pieces(blocks, SYMM_IPC_PIECE_INIT);
+  for (size_t i = 0; i < blocks; ++i) {
     buffers.push_back(group.allocate(kBytes));
     names.push_back("block " + std::to_string(i));
   }
-  for (size_t i = 0; i < kBlocks; ++i) {
+  for (size_t i = 0; i < blocks; ++i) {
     pieces[i].pointer = buffers[i].span().data();
     pieces[i].bytes = kBytes;
     pieces[i].name = names[i].c_str();
   }
-  write(buffers, 7, stream);
+  write(buffers, value, stream);
   symm::ipc_publish(
-      kName, 1, symm::ipc_export_bundle(pieces, SYMM_IPC_EXPORT_OPTIONS_INIT, stream));
+      name, version, symm::ipc_export_bundle(pieces, SYMM_IPC_EXPORT_OPTIONS_INIT, stream));
+  return buffers;
+}
+
+int be_maker(Facts& facts) {
+  const symm::Group group = form(0, 1, 0, "thread://maker", 20'000);
+  cudaStream_t stream = new_stream();
+  const std::vector<symm::Buffer> buffers = publish(group, kName, 1, 7, kBlocks, stream);
   expect(eventually([&] { return symm::ipc_holders(buffers[0].span()).leases != 0; }),
       "the holder has it");
   facts.held = 1;
@@ -199,6 +222,68 @@ int be_reader(Facts& facts) {
   return role_result();
 }
 
+// ---- a reader that goes from version to version
+
+constexpr char kTurns[] = "turns";
+constexpr size_t kTurned = 4;  // blocks of each version
+
+int be_maker_of_turns(Facts& facts) {
+  const symm::Group group = form(0, 1, 0, "thread://turns", 20'000);
+  cudaStream_t stream = new_stream();
+  const std::vector<symm::Buffer> first = publish(group, kTurns, 1, 1, kTurned, stream);
+  const std::vector<symm::Buffer> second = publish(group, kTurns, 2, 2, kTurned, stream);
+  facts.ready = 1;
+  while (facts.done == 0) {
+    usleep(1000);
+  }
+  for (const auto& buffers : {starts_of(first), starts_of(second)}) {
+    const symm::Span<const std::byte> block(buffers[0], kBytes);
+    expect(eventually([&] { return symm::ipc_holders(block).leases == 0; }), "nobody holds it");
+  }
+  return role_result();
+}
+
+int be_reader_of_turns(Facts& facts) {
+  cuda(cudaFree(nullptr), "a context");
+  cudaStream_t stream = new_stream();
+  while (facts.ready == 0) {
+    usleep(1000);
+  }
+  std::vector<symm::Token> tokens;
+  for (const uint64_t version : {1, 2}) {
+    tokens.push_back(symm::ipc_lookup(kTurns, SYMM_COMPARE_EQ, version).token);
+  }
+
+  symm_ipc_import_options_t reading = SYMM_IPC_IMPORT_OPTIONS_INIT;
+  reading.flags = SYMM_IPC_READ_ONLY;
+  symm::Import bundle(tokens[0], reading, stream);
+  std::vector<const std::byte*> starts;
+  for (size_t i = 0; i < kTurned; ++i) {
+    starts.push_back(static_cast<const std::byte*>(bundle.bundle_piece(i).pointer));
+  }
+  int* const seen = pinned_words();
+  cudaGraphExec_t graph = capture(starts, seen, stream);
+  expect_replay(graph, seen, 0x01010101, stream, kTurned);
+
+  constexpr int kReplays = 1000;
+  const Clock::time_point start = Clock::now();
+  for (int replay = 0; replay < kReplays; ++replay) {
+    const size_t next = (static_cast<size_t>(replay) + 1) % 2;
+    bundle.suspend();
+    bundle.resume(tokens[next]);
+    expect_replay(graph, seen, next == 0 ? 0x01010101 : 0x02020202, stream, kTurned);
+    if (testing::Test::HasFailure()) break;
+  }
+  std::printf("suspend, resume as another version of %zu x %zu MB, replay: %.2f ms\n", kTurned,
+      kBytes >> 20, seconds_since(start) * 1e3 / kReplays);
+  for (size_t i = 0; i < kTurned; ++i) {
+    expect(bundle.bundle_piece(i).pointer == starts[i], "the address is what it was");
+  }
+  bundle.reset();
+  facts.done = 1;
+  return role_result();
+}
+
 void run(const std::vector<std::string>& roles, int gone) {
   const support::TemporaryDirectory directory;
   run_roles(
@@ -212,6 +297,8 @@ void run(const std::vector<std::string>& roles, int gone) {
 
 TEST(Sleep, GraphsAreRightAgainAtTheSameAddress) { run({"asleep"}, -1); }
 
+TEST(Sleep, AGraphReadsOneVersionAfterTheOther) { run({"turns-maker", "turns-reader"}, -1); }
+
 TEST(Sleep, AHolderGivesTheMemoryOfAKilledProcessAgain) { run({"maker", "holder", "reader"}, 0); }
 }  // namespace
 
@@ -220,6 +307,8 @@ int role(const std::vector<std::string>& words) {
   if (words[0] == "asleep") return be_asleep();
   if (words[0] == "maker") return be_maker(*facts);
   if (words[0] == "holder") return be_holder(*facts);
+  if (words[0] == "turns-maker") return be_maker_of_turns(*facts);
+  if (words[0] == "turns-reader") return be_reader_of_turns(*facts);
   return be_reader(*facts);
 }
 }  // namespace gpu

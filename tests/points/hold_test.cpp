@@ -1,6 +1,6 @@
-// A maker of versions, or their holder, is killed at each point that it comes by. What the holder
-// has is found and read when its maker is gone; if the holder dies, nothing is left, and others
-// take its place.
+// A maker of versions, their holder, or a reader that goes from one to the other is killed at each
+// point that it comes by. What the holder has is found and read when its maker is gone; if the
+// holder or the reader dies, nothing is left, and others take its place.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -126,6 +126,7 @@ class HoldAtPoints : public testing::TestWithParam<const char*> {
   const std::string point_ = std::string("point:") + GetParam();
 };
 
+using SleeperAtPoints = HoldAtPoints;
 using MakerAtPoints = HoldAtPoints;
 using HolderTakesAtPoints = HoldAtPoints;
 using HolderGivesAtPoints = HoldAtPoints;
@@ -169,5 +170,47 @@ TEST_P(HolderGivesAtPoints, NothingIsLeft) {
 }
 INSTANTIATE_TEST_SUITE_P(Hold, HolderGivesAtPoints,
     testing::Values("ipc.export", "ipc.bundle", "ipc.publish", "ipc.published"));
+
+// The maker has no lease to wait for when the reader is gone, and the versions stay what they were.
+TEST_P(SleeperAtPoints, ItsLeasesAreOver) {
+  Process making([this] {
+    const Group group = alone();
+    const HeldWeights first(group, 1);
+    const HeldWeights second(group, 2);
+    ++facts->heard;
+    EXPECT_TRUE(eventually([&] { return facts->through == 1; }));
+    for (const uint64_t version : {uint64_t{1}, uint64_t{2}}) {
+      symm::ipc_withdraw_version(kHeldName, version, {10'000});
+    }
+    sleep_for_ever();
+  });
+  EXPECT_TRUE(eventually([&] { return facts->heard == 1; }));
+
+  Process reading([this] {
+    const symm::Token tokens[] = {symm::ipc_lookup(kHeldName, SYMM_COMPARE_EQ, 1).token,
+        symm::ipc_lookup(kHeldName, SYMM_COMPARE_EQ, 2).token};
+    const symm::Import bundle(tokens[0]);
+    const auto* const at = static_cast<const std::byte*>(bundle.bundle_piece("all").pointer);
+    arm();
+    for (size_t i = 1;; ++i) {
+      bundle.suspend();
+      bundle.resume(tokens[i % 2]);
+      EXPECT_EQ(*at, static_cast<std::byte>(1 + i % 2));
+    }
+  });
+  expect_killed(reading);
+  expect_readable(2);
+  facts->through = 1;
+  EXPECT_TRUE(eventually([] {
+    symm_ipc_lookup_options_t looking = SYMM_IPC_LOOKUP_OPTIONS_INIT;
+    looking.timeout_ms = SYMM_TIMEOUT_NOW;
+    return outcome_of([&] { symm::ipc_lookup(kHeldName, SYMM_COMPARE_GE, 0, looking); }).status ==
+           SYMM_ERR_TIMEOUT;
+  }));
+  end(making);
+  expect_nothing_left();
+}
+INSTANTIATE_TEST_SUITE_P(Hold, SleeperAtPoints,
+    testing::Values("ipc.suspend", "ipc.requested", "segment.remap", "ipc.mapped"));
 }  // namespace
 }  // namespace support

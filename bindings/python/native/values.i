@@ -152,7 +152,7 @@ OUT_LIST(out_ranks)
 %typemap(in) (const void *token, size_t token_bytes) {
   char *bytes = NULL;
   Py_ssize_t length = 0;
-  if (PyBytes_AsStringAndSize($input, &bytes, &length) < 0) SWIG_fail;
+  if ($input != Py_None && PyBytes_AsStringAndSize($input, &bytes, &length) < 0) SWIG_fail;
   $1 = bytes;
   $2 = (size_t)length;
 }

@@ -782,6 +782,16 @@ class Runner:
     def do_import(self) -> symm.ImportedArray:
         return symm.import_token(self.thing("token"))
 
+    def do_suspend_import(self) -> None:
+        self.thing("import").suspend()
+
+    def do_resume_import(self) -> None:
+        self.thing("import").resume(self.thing("token") if self.has("token") else None)
+
+    def do_expect_asleep(self) -> None:
+        is_asleep = (self.thing("import").info().flags & raw.SYMM_IPC_SUSPENDED) != 0
+        assert is_asleep == (self.integer("asleep") != 0)
+
     def do_expect_import(self) -> None:
         self.expect_fields(self.thing("import").info(), "bytes", "offset", "host_memory")
 

@@ -250,6 +250,26 @@ def test_an_import_for_reading_is_no_place_for_a_result(counted, alone):
             alone.allreduce(seen)
 
 
+def test_an_import_that_sleeps_has_its_address_and_no_lease(counted):
+    suspended = symm._raw.SYMM_IPC_SUSPENDED
+    with symm.import_token(counted.export_token(), (4, 8), "f32") as seen:
+        address = seen.pointer
+        seen.suspend()
+        assert count_of_leases() == 0
+        assert seen.info().flags == suspended
+        with pytest.raises(symm.InvalidArgumentError, match="ipc: is suspended"):
+            seen.suspend()
+        with pytest.raises(symm.InvalidArgumentError, match="token: names 32 bytes at 32"):
+            seen.resume(counted[1:2].export_token())
+        assert seen.info().flags == suspended
+        seen.resume(counted.export_token(), timeout=5)
+        assert count_of_leases() == 1
+        assert (seen.pointer, seen.info().flags) == (address, 0)
+        assert seen.numpy()[3, 7] == 31
+        with pytest.raises(symm.InvalidArgumentError, match="not suspended"):
+            seen.resume()
+
+
 # ---- bundles
 
 
@@ -310,6 +330,18 @@ def test_a_bundle_is_a_lease_until_its_last_view_is_gone(model):
     assert count_of_leases() == 0
     with pytest.raises(symm.InvalidHandleError):
         bundle["layer.bias"]
+
+
+def test_a_bundle_that_sleeps_comes_back_as_it_was(model):
+    with symm.import_bundle(symm.ipc_export_bundle(model), read_only=False) as bundle:
+        bundle.suspend()
+        assert count_of_leases() == 0
+        with pytest.raises(symm.InvalidArgumentError, match=r"'nothing', and was 'layer\.weight'"):
+            bundle.resume(symm.ipc_export_bundle(dict(reversed(model.items()))))
+        bundle.resume()
+        assert count_of_leases() == 1
+        assert bundle["layer.bias"].numpy()[0] == 8
+    assert count_of_leases() == 0
 
 
 def test_what_cannot_be_in_a_bundle_is_named(model):

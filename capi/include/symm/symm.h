@@ -5550,6 +5550,8 @@ SYMM_API symm_status_t symm_ipc_export_bundle(const symm_ipc_piece_t *pieces, si
  * the bundle's, without withdrawing it. The import keeps it.
  */
 #define SYMM_IPC_RELEASED UINT64_C(4)
+/** In symm_ipc_info_t.flags alone: it has its addresses and no memory: symm_ipc_suspend(). */
+#define SYMM_IPC_SUSPENDED UINT64_C(8)
 
 /** How to import. NULL means the defaults. */
 typedef struct {
@@ -5632,11 +5634,14 @@ typedef struct {
   uint64_t block_bytes;
   /** Process id of the exporter, as it knows itself. */
   int64_t exporter_pid;
-  /** 0 once its death or departure was noticed. */
+  /** 0 once its death or departure was noticed, and while the import is suspended. */
   int32_t exporter_alive;
   /** 1 if the host may touch it: memory of the host back end, or of SYMM_ALLOC_HOST. */
   int32_t host_memory;
-  /** SYMM_IPC_READ_ONLY if it is mapped for reading only, and SYMM_IPC_RELEASED; or 0. */
+  /**
+   * SYMM_IPC_READ_ONLY if it is mapped for reading only, SYMM_IPC_RELEASED and
+   * SYMM_IPC_SUSPENDED; or 0.
+   */
   uint64_t flags;
 } symm_ipc_info_t;
 
@@ -5659,7 +5664,8 @@ SYMM_API symm_status_t symm_ipc_bundle_size(symm_ipc_t *ipc, size_t *out_count);
  * Describe a piece of an imported bundle: where it is mapped, its name, and what it is.
  * [local] [capturable] Since 0.2.
  *
- * Name and `about` lie in memory that nobody can write, not even the exporter.
+ * Name and `about` lie in memory that nobody can write, not even the exporter. They are there
+ * until the import ends, or is resumed.
  *
  * @param index     its place in the list of which the bundle was made, from 0.
  * @param[out] out  the piece.
@@ -5708,6 +5714,64 @@ SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, const symm_call_opt
  */
 SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, const symm_call_options_t *options,
                                            void *stream);
+
+/**
+ * Give an import's memory up, and keep its addresses: for a reader that sleeps, or that goes on
+ * with another version. symm_ipc_resume() maps memory at the same addresses, so pointers, and
+ * graphs that were captured with them, are right again.
+ * [local] [stream] Since 0.2.
+ *
+ * The call waits for what was issued on `stream` and for recorded uses, and for no other
+ * process; nothing else may be using the memory. The lease ends. Until the import is resumed,
+ * an access faults, and nobody can export its memory from here.
+ *
+ * An import of memory of this very process gives its lease up alone: that memory stays where
+ * it is.
+ *
+ * @param ipc      import. No other import, group or token of this process uses its blocks.
+ * @param options  NULL means the defaults; the call has no deadline.
+ * @param stream   orders the call; NULL with memory of the host back end. SYMM_ALL_STREAMS:
+ *                 all that the device has to do.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  it is suspended; this process uses the memory otherwise;
+ *                                    or the stream is being captured.
+ * @retval SYMM_ERR_UNSUPPORTED       the memory is this process's own, and was imported for
+ *                                    reading only.
+ * @retval SYMM_ERR_SYSTEM            a system call failed. The import is suspended, and some of
+ *                                    its memory stays until it is resumed or released.
+ */
+SYMM_API symm_status_t symm_ipc_suspend(symm_ipc_t *ipc, const symm_call_options_t *options,
+                                        void *stream);
+
+/**
+ * Map memory at the addresses of a suspended import: the same, or what another token names,
+ * such as that of another version.
+ * [local] [blocking, options.timeout_ms] [stream] Since 0.2.
+ *
+ * As symm_ipc_import(), but device and access stay those of the import. Another token may be
+ * that of another process. What it names must lie as what was imported: a piece of the same
+ * size and place, in a block of the same size; or a bundle whose pieces have the same names,
+ * sizes and places. What a piece is (`about`) is not compared. If the call fails, the import
+ * stays suspended, and can be resumed later.
+ *
+ * @param ipc          suspended by symm_ipc_suspend().
+ * @param token        as made by symm_ipc_export() or symm_ipc_export_bundle(); NULL, with
+ *                     token_bytes 0: the one that it was imported or resumed by.
+ * @param token_bytes  exactly the length of the token.
+ * @param options      NULL means the defaults; flags and device are 0.
+ * @param stream       orders the call; NULL with memory of the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  it is not suspended; what the token names lies otherwise,
+ *                                    or is memory of this process, which stays at its own
+ *                                    address; and as symm_ipc_import().
+ * @retval SYMM_ERR_UNSUPPORTED       as symm_ipc_import().
+ * @retval SYMM_ERR_UNAVAILABLE       as symm_ipc_import().
+ * @retval SYMM_ERR_INVALID_HANDLE    the memory was released or withdrawn.
+ * @retval SYMM_ERR_PEER_FAILED       the exporter is gone.
+ * @retval SYMM_ERR_TIMEOUT           the exporter does not answer.
+ * @retval SYMM_ERR_OUT_OF_MEMORY     memory has run out, here or at the exporter.
+ * @retval SYMM_ERR_SYSTEM            a system call failed, here or at the exporter.
+ */
+SYMM_API symm_status_t symm_ipc_resume(symm_ipc_t *ipc, const void *token, size_t token_bytes,
+                                       const symm_ipc_import_options_t *options, void *stream);
 
 /**
  * Add a reference.

@@ -2116,6 +2116,21 @@ class Import {
     check(symm_ipc_record_use(ipc_, &c, stream), "symm_ipc_record_use");
   }
 
+  // Give the memory up when what was issued on the import's stream is over, and keep the
+  // addresses. symm_ipc_suspend(). [local] [stream]
+  void suspend(const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_ipc_suspend(ipc_, &c, stream_), "symm_ipc_suspend");
+  }
+
+  // Map memory at the addresses again: what `token` names, or, without one, what was there.
+  // symm_ipc_resume(). [local] [blocking] [stream]
+  void resume(Span<const std::byte> token = {},
+              const symm_ipc_import_options_t &options = SYMM_IPC_IMPORT_OPTIONS_INIT) const {
+    check(symm_ipc_resume(ipc_, token.data(), token.size(), &options, stream_),
+          "symm_ipc_resume");
+  }
+
   // Drop the reference now. symm_ipc_release(). [local] [stream]
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }

@@ -58,8 +58,10 @@ sed -E -f "$here/on_machines.sed" "$here/table.txt" >"$table"
 export LAYOUT=$layout
 if [[ $layout == machines ]]; then
   # They have no directory of tokens in common.
-  versions='^scenario bundles_and_versions$'
-  sed -E -i "/$versions/,/^scenario /{/$versions/d;/^scenario /!d}" "$table"
+  for scenario in bundles_and_versions a_reader_sleeps; do
+    begin="^scenario $scenario\$"
+    sed -E -i "/$begin/,/^scenario /{/$begin/d;/^scenario /!d}" "$table"
+  done
   unset LAYOUT
   name=symmb$$
   machines=$root/tests/machines/machines

@@ -246,6 +246,22 @@ void export_bundle(Runner& runner, const Line& line) {
   runner.things[line.text("as")] = symm::ipc_export_bundle(pieces, options);
 }
 
+void suspend_import(Runner& runner, const Line& line) {
+  runner.the<symm::Import>(line.text("import")).suspend();
+}
+
+void resume_import(Runner& runner, const Line& line) {
+  const auto& import = runner.the<symm::Import>(line.text("import"));
+  if (!line.has("token")) return import.resume();
+  import.resume(runner.the<symm::Token>(line.text("token")));
+}
+
+void expect_asleep(Runner& runner, const Line& line) {
+  const uint64_t flags = runner.the<symm::Import>(line.text("import")).info().flags;
+  const int is_asleep = (flags & SYMM_IPC_SUSPENDED) != 0 ? 1 : 0;
+  require(is_asleep, line.integer("asleep"), "asleep");
+}
+
 void import_bundle(Runner& runner, const Line& line) {
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.flags = SYMM_IPC_READ_ONLY;
@@ -300,6 +316,7 @@ void withdraw(Runner& runner, const Line& line) {
 const Verbs& verbs_of_memories() {
   static const Verbs verbs = {
       {"alloc", alloc},
+      {"expect_asleep", expect_asleep},
       {"expect_buffer", expect_buffer},
       {"expect_buffer_bytes", expect_buffer_bytes},
       {"expect_bundle", expect_bundle},
@@ -325,7 +342,9 @@ const Verbs& verbs_of_memories() {
       {"move_memory", move_memory},
       {"rendezvous", rendezvous},
       {"resume", resume},
+      {"resume_import", resume_import},
       {"suspend", suspend},
+      {"suspend_import", suspend_import},
       {"take", take},
       {"withdraw", withdraw},
       {"withdraw_version", withdraw_version},

@@ -41,6 +41,36 @@ TEST(Threads, OfTheExportingProcess) {
   EXPECT_EQ(ipc_stats().granted_leases, 4U * 300 * 3);
 }
 
+// Who asks for an import that is suspended meanwhile is told its address and its size all the same.
+TEST(Threads, AnImportSleepsWhileOthersAsk) {
+  const Bootstrap meeting;
+  setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
+  const Owned owned(1 << 16);
+  const Token token = make_token(owned.data + 64, 4096);
+  const Import sleeper = import(token);
+  std::atomic<bool> is_over{false};
+
+  as_threads(4, [&](int rank) {
+    if (rank == 0) {
+      for (int i = 0; i < 500; ++i) {
+        sleeper.suspend();
+        sleeper.resume(token);
+      }
+      is_over = true;
+    }
+    while (!is_over) {
+      EXPECT_EQ(sleeper.at<std::byte>(), owned.data + 64);
+      EXPECT_EQ(sleeper.info().bytes, 4096U);
+      if (rank == 1) (void)outcome_of([&] { sleeper.record_use(nullptr); });
+      if (rank == 2) {
+        EXPECT_EQ(import(token).span().size(), 4096U);
+      }
+    }
+  });
+  EXPECT_EQ(sleeper.info().flags, 0U);
+  EXPECT_EQ(ipc_stats().leases, 1U);
+}
+
 // Half of the threads allocate and release, the others export whatever they see. A token that is
 // made at the moment of the release must not keep the block: nobody would release it any more.
 TEST(Threads, AnExportAgainstTheReleaseLeavesNothing) {

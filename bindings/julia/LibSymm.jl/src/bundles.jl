@@ -103,6 +103,8 @@ end
 Base.length(bundle::Bundle) = bundle.length
 Base.close(bundle::Bundle; options...) = close(bundle.import_; options...)
 info(bundle::Bundle) = info(bundle.import_)
+suspend!(bundle::Bundle; options...) = suspend!(bundle.import_; options...)
+resume!(bundle::Bundle, token...; options...) = resume!(bundle.import_, token...; options...)
 
 """The place of the piece that has a name, from 0; `nothing` if there is none."""
 function place_of(bundle::Bundle, name::AbstractString)

@@ -410,6 +410,10 @@ In symm_ipc_info_t.flags alone: the exporter lives and has released the memory, 
 the bundle's, without withdrawing it. The import keeps it.
 """
 const SYMM_IPC_RELEASED = UInt64(0x4)
+"""
+In symm_ipc_info_t.flags alone: it has its addresses and no memory: symm_ipc_suspend().
+"""
+const SYMM_IPC_SUSPENDED = UInt64(0x8)
 
 """Ranks that share memory, deadlines and failures."""
 mutable struct symm_group_t end
@@ -2605,6 +2609,28 @@ that is over. [local] [stream]
 @waiting symm_ipc_record_use(
     ipc::Ptr{symm_ipc_t},
     options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Give an import's memory up, and keep its addresses: for a reader that sleeps, or that goes
+on with another version.
+"""
+@waiting symm_ipc_suspend(
+    ipc::Ptr{symm_ipc_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Map memory at the addresses of a suspended import: the same, or what another token names,
+such as that of another version. [local] [blocking, options.timeout_ms] [stream]
+"""
+@waiting symm_ipc_resume(
+    ipc::Ptr{symm_ipc_t},
+    token::Ptr{Cvoid},
+    token_bytes::Csize_t,
+    options::Ptr{symm_ipc_import_options_t},
     stream::Ptr{Cvoid},
 )::symm_status_t
 

@@ -162,6 +162,54 @@ function record_use(made::Import; stream=C_NULL)
     return attempt(call -> symm_ipc_record_use(made, within(call), on))
 end
 
+"""
+    suspend!(import; stream=C_NULL)
+
+Give the memory of an import, an imported array or a bundle up, and keep its addresses, for a reader
+that sleeps or goes on with another version. The lease ends. Until [`resume!`](@ref), an access
+faults. Nothing else of this process may use the memory. Local, in stream order: what was issued on
+`stream` before is over when the memory goes.
+"""
+function suspend!(made::Import; stream=C_NULL)
+    on = stream_handle(stream)
+    return attempt(call -> symm_ipc_suspend(made, within(call), on))
+end
+suspend!(A::ImportedArray; options...) = suspend!(A.import_; options...)
+
+"""
+    resume!(import, token=UInt8[]; timeout=nothing, directory=nothing, stream=C_NULL)
+
+Map memory at the addresses of a suspended import, imported array or bundle: what `token` names,
+which lies as what was imported, or without one what was there. Device and access stay those of the
+import. If this fails, it stays suspended. Local, blocking.
+"""
+function resume!(
+    made::Import,
+    token::AbstractVector{UInt8}=UInt8[];
+    timeout=nothing,
+    directory=nothing,
+    stream=C_NULL,
+)
+    bytes = convert(Vector{UInt8}, token)
+    on = stream_handle(stream)
+    return with_text(directory) do path
+        GC.@preserve bytes attempt() do call
+            how = options_of(
+                call,
+                symm_ipc_import_options_t,
+                UInt64(0),
+                milliseconds(timeout),
+                path,
+                0,
+                call.failure,
+            )
+            at = isempty(bytes) ? C_NULL : Ptr{Cvoid}(pointer(bytes))
+            return symm_ipc_resume(made, at, length(bytes), how, on)
+        end
+    end
+end
+resume!(A::ImportedArray, token...; options...) = resume!(A.import_, token...; options...)
+
 Base.pointer(made::Import) = given(Ptr{Cvoid}, symm_ipc_pointer, made)
 
 """

@@ -36,6 +36,20 @@ class _Lease(Owned):
     def __init__(self, handle: int) -> None:
         super().__init__(handle, _release)
 
+    def suspend(self, stream: Any) -> None:
+        raw.symm_ipc_suspend(self._handle, None, _on(stream))
+
+    def resume(
+        self, token: bytes | None, timeout: float | None, directory: str | None, stream: Any
+    ) -> None:
+        options = (0, milliseconds(timeout), directory, 0)
+        other = None if token is None else bytes(token)
+        raw.symm_ipc_resume(self._handle, other, options, _on(stream))
+
+
+def _on(stream: Any) -> int:
+    return 0 if stream is None else handle_of(stream)
+
 
 def _release(
     handle: int,
@@ -102,6 +116,46 @@ class ImportedArray(Array, Closing):
     def info(self) -> ImportInfo:
         """Describe the import. [local]"""
         return ImportInfo.read(raw.symm_ipc_info(self._open()._handle))
+
+    def suspend(self, stream: Any = None) -> None:
+        """Give the memory up, and keep its address. [local] [stream]
+
+        For a reader that sleeps, or goes on with another version: `resume()` maps memory at the
+        same address, so graphs that were captured with it are right again. The lease ends. Until
+        then an access by this array, or by a view of it in any package, ends the process by a
+        signal.
+
+        Args:
+            stream: what was issued on it before is over when the memory goes, and so are the uses
+                that were recorded.
+
+        Raises:
+            InvalidArgumentError: it is suspended, or another import, a token or a group of this
+                process uses the memory.
+            UnsupportedError: the memory is this process's own, and was imported for reading only.
+        """
+        self._open().suspend(stream)
+
+    def resume(
+        self,
+        token: bytes | None = None,
+        *,
+        timeout: float | None = None,
+        directory: str | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Map memory at the address again. [local] [blocking, timeout] [stream]
+
+        Args:
+            token: what is mapped: memory of the same size at the same place of a block of the
+                same size, of any process; None: what was there.
+            timeout: as in `import_token()`, and so are `directory` and `stream`.
+
+        Raises:
+            InvalidArgumentError: it is not suspended, or the token names memory that lies
+                otherwise. The other errors are those of `import_token()`; it stays suspended.
+        """
+        self._open().resume(token, timeout, directory, stream)
 
     def close(self) -> None:
         """Release this array. [local] Never waits.
@@ -184,8 +238,7 @@ def _import(
     if read_only:
         flags |= raw.SYMM_IPC_READ_ONLY
     options = (flags, milliseconds(timeout), directory, device or 0)
-    cuda_stream = 0 if stream is None else handle_of(stream)
-    return _Lease(raw.symm_ipc_import(bytes(token), options, cuda_stream))
+    return _Lease(raw.symm_ipc_import(bytes(token), options, _on(stream)))
 
 
 def ipc_export_bundle(
@@ -221,8 +274,7 @@ def ipc_export_bundle(
         nbytes = found.size * found.dtype.itemsize
         pieces.append((found.pointer if nbytes else 0, nbytes, name, about, len(about)))
     options = _view.export_options(hold, hold_imports)
-    cuda_stream = 0 if stream is None else handle_of(stream)
-    return raw.symm_ipc_export_bundle(pieces, options, cuda_stream)
+    return raw.symm_ipc_export_bundle(pieces, options, _on(stream))
 
 
 def about_of(dtype: DType, shape: tuple[int, ...]) -> bytes:
@@ -308,6 +360,36 @@ class Bundle(Closing):
     def info(self) -> ImportInfo:
         """Describe the import. [local]"""
         return ImportInfo.read(raw.symm_ipc_info(self._open()._handle))
+
+    def suspend(self, stream: Any = None) -> None:
+        """Give the memory of all arrays up, and keep their addresses. [local] [stream]
+
+        As `ImportedArray.suspend()`.
+        """
+        self._open().suspend(stream)
+
+    def resume(
+        self,
+        token: bytes | None = None,
+        *,
+        timeout: float | None = None,
+        directory: str | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Map memory at the addresses of the arrays again. [local] [blocking, timeout] [stream]
+
+        Args:
+            token: the bundle that is mapped, such as that of another version. Its arrays have the
+                same names, sizes and places, each block the same size. Element types and shapes
+                are not compared. None: the bundle that was there.
+            timeout: as in `import_token()`, and so are `directory` and `stream`.
+
+        Raises:
+            InvalidArgumentError: it is not suspended, or the bundle lies otherwise; the message
+                names an array. The other errors are those of `import_bundle()`; it stays
+                suspended.
+        """
+        self._open().resume(token, timeout, directory, stream)
 
     def close(self) -> None:
         """Release the bundle. [local] Never waits.

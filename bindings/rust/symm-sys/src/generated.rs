@@ -514,6 +514,9 @@ constants! {
     /// of the bundle's, without withdrawing it. The import keeps it. A flag of
     /// symm_ipc_import_options_t.
     pub const SYMM_IPC_RELEASED: u64 = 4;
+    /// In symm_ipc_info_t.flags alone: it has its addresses and no memory: symm_ipc_suspend().
+    /// A flag of symm_ipc_import_options_t.
+    pub const SYMM_IPC_SUSPENDED: u64 = 8;
 }
 
 structs! {
@@ -2532,6 +2535,25 @@ functions! {
     pub fn symm_ipc_record_use(
         ipc: *mut symm_ipc_t,
         options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Give an import's memory up, and keep its addresses: for a reader that sleeps, or that
+    /// goes on with another version.
+    pub fn symm_ipc_suspend(
+        ipc: *mut symm_ipc_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Map memory at the addresses of a suspended import: the same, or what another token
+    /// names, such as that of another version. \[local\] \[blocking, options.timeout_ms\]
+    /// \[stream\]
+    pub fn symm_ipc_resume(
+        ipc: *mut symm_ipc_t,
+        token: *const c_void,
+        token_bytes: usize,
+        options: *const symm_ipc_import_options_t,
         stream: *mut c_void,
     ) -> symm_status_t;
 

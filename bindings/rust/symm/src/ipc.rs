@@ -21,8 +21,10 @@
 //! [`Memory`](crate::Memory): [`Buffer::share`](crate::Buffer::share) gives the buffer up, and
 //! [`Shared::withdraw`] gives it back when it is certain that nobody else holds it.
 
+mod asleep;
 mod bundle;
 
+pub use self::asleep::{Asleep, Sleeper};
 pub use self::bundle::{
     Bundle, NamedPiece, ReadOnly, Reader, import_bundle, lookup, publish, withdraw_version,
 };
@@ -438,7 +440,8 @@ known! {
         pub host_memory: bool =
             "Whether the host may touch the memory, though it may be mapped for a device.";
         pub flags: u64 =
-            "`SYMM_IPC_READ_ONLY` if it is mapped for reading only, `SYMM_IPC_RELEASED`; or 0.";
+            "`SYMM_IPC_READ_ONLY` if it is mapped for reading only, `SYMM_IPC_RELEASED` and
+`SYMM_IPC_SUSPENDED`; or 0.";
     }
 }
 

@@ -486,6 +486,15 @@ end
 # `hold` is nothing where the line has no `hold_ms`, so that the environment decides.
 run_export(r) = export_token(piece(r); hold=seconds(r, "hold_ms"))
 run_import(r) = import_token(thing(r, "token"))
+run_suspend_import(r) = suspend!(thing(r, "import"))
+function run_resume_import(r)
+    has(r, "token") || return resume!(thing(r, "import"))
+    return resume!(thing(r, "import"), thing(r, "token"))
+end
+function run_expect_asleep(r)
+    is_asleep = LibSymm.info(thing(r, "import")).flags & LibSymm.SYMM_IPC_SUSPENDED != 0
+    return same("asleep", is_asleep, flag(r, "asleep"))
+end
 run_withdraw(r) = ipc_withdraw(piece(r); timeout=seconds(r))
 
 # ---- bundles and versions

@@ -122,6 +122,10 @@ pub fn import_bundle(token: &Token) -> Result<Bundle> {
 }
 
 impl Bundle {
+    pub(super) fn import(&self) -> &Import<u8> {
+        &self.import
+    }
+
     /// The number of pieces.
     pub fn len(&self) -> usize {
         self.len
@@ -207,6 +211,10 @@ unsafe fn bytes_at<'a>(pointer: *const u8, bytes: u64) -> &'a [u8] {
 pub struct ReadOnly<T: Element>(Import<T>);
 
 impl<T: Element> ReadOnly<T> {
+    pub(super) fn import(&self) -> &Import<T> {
+        &self.0
+    }
+
     /// The elements.
     pub fn reader(&self) -> Reader<'_, T> {
         Reader {

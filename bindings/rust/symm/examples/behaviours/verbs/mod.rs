@@ -41,6 +41,7 @@ pub fn find(name: &str) -> Option<Verb> {
         signals: signal wait_signal test_signal put_signal put_signal_value;
         signals: signal_value wait_signal_value wait_signals test_signal_value;
         sharing: export import withdraw expect_import expect_holders;
+        sharing: suspend_import resume_import expect_asleep;
         sharing: export_bundle import_bundle expect_bundle publish lookup withdraw_version;
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::line::Line;
 use crate::runner::Runner;
+use std::any::Any;
 use std::time::Duration;
-use symm::ipc::{self, Bundle, ExportOptions, Import, NamedPiece, Token};
-use symm::{Memory, Result};
+use symm::ipc::{
+    self, Asleep, Bundle, ExportOptions, Import, ImportOptions, NamedPiece, Sleeper, Token,
+};
+use symm::{Memory, Result, symm_sys};
 
 pub fn export(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let options = if line.has("hold_ms") {
@@ -54,6 +57,69 @@ pub fn export_bundle(r: &mut Runner, line: &Line<'_>) -> Result<()> {
 pub fn import_bundle(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let bundle = ipc::import_bundle(r.the::<Token>(line.text("token")))?;
     r.made(line, bundle)
+}
+
+/// Puts what came of a step under the name of the import that it took.
+fn put_back<New: Any, Old: Any>(
+    r: &mut Runner,
+    name: &str,
+    outcome: std::result::Result<New, Box<(Old, symm::Error)>>,
+) -> Result<()> {
+    match outcome {
+        Ok(new) => {
+            r.put(name, new);
+            Ok(())
+        }
+        Err(refused) => {
+            let (old, error) = *refused;
+            r.put(name, old);
+            Err(error)
+        }
+    }
+}
+
+pub fn suspend_import(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let name = line.text("import");
+    let import = r.remove(name).expect("an import");
+    match import.downcast::<Bundle>() {
+        Ok(bundle) => put_back(r, name, bundle.suspend()),
+        Err(other) => {
+            let import = other.downcast::<Import<u8>>().expect("an import");
+            put_back(r, name, import.suspend())
+        }
+    }
+}
+
+pub fn resume_import(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let name = line.text("import");
+    let token = line
+        .has("token")
+        .then(|| r.the::<Token>(line.text("token")).clone());
+    let options = ImportOptions::new();
+    let asleep = r.remove(name).expect("an import");
+    match asleep.downcast::<Asleep<Bundle>>() {
+        Ok(bundle) => put_back(r, name, options.resume(*bundle, token.as_ref())),
+        Err(other) => {
+            let import = other.downcast::<Asleep<Import<u8>>>().expect("an import");
+            put_back(r, name, options.resume(*import, token.as_ref()))
+        }
+    }
+}
+
+pub fn expect_asleep(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let name = line.text("import");
+    let flags = if let Some(asleep) = r.find::<Asleep<Bundle>>(name) {
+        asleep.info()?.flags
+    } else if let Some(asleep) = r.find::<Asleep<Import<u8>>>(name) {
+        asleep.info()?.flags
+    } else if let Some(import) = r.find::<Import<u8>>(name) {
+        import.info()?.flags
+    } else {
+        r.the::<Bundle>(name).info()?.flags
+    };
+    let is_asleep = flags & symm_sys::SYMM_IPC_SUSPENDED != 0;
+    line.expect("asleep", i64::from(is_asleep));
+    Ok(())
 }
 
 pub fn expect_bundle(r: &mut Runner, line: &Line<'_>) -> Result<()> {
