@@ -1700,6 +1700,10 @@ assert model.weight.data_ptr() == tensors["weight"].data_ptr()
 assert (tensors["half"].dtype, tuple(tensors["half"].shape)) == (torch.bfloat16, (2, 3))
 assert tensors["nothing"].shape == (0, 5)
 print(float(model(torch.ones(8, device=sys.argv[2])).sum()))
+if len(sys.argv) > 3:
+    tensors.suspend()
+    tensors.resume(bytes.fromhex(sys.argv[3]))  # at the addresses that the model uses
+    print(float(model(torch.ones(8, device=sys.argv[2])).sum()))
 """
 
 
@@ -1733,6 +1737,23 @@ def test_the_weights_of_a_module_go_to_another_process_by_a_token(kind, tmp_path
         )
         assert reader.returncode == 0, reader.stderr
         assert float(reader.stdout) == sum(range(32)) + 4
+
+        # Another version, in other memory that is laid out alike.
+        next_memory = group.empty(64, "f32").torch()
+        next_memory[:32] = 2 * torch.arange(32.0)
+        next_memory[32:36] = 3
+        next_weights = {"weight": next_memory[:32].reshape(4, 8), "bias": next_memory[32:36]}
+        next_half = group.empty((2, 3), "bf16").torch()
+        next_token = symm.torch.share({**next_weights, "half": next_half, "nothing": nothing})
+        reader = subprocess.run(
+            [sys.executable, "-c", READER, token.hex(), device, next_token.hex()],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert reader.returncode == 0, reader.stderr
+        seen = [float(line) for line in reader.stdout.split()]
+        assert seen == [sum(range(32)) + 4, 2 * sum(range(32)) + 12]
 
         with pytest.raises(symm.InvalidArgumentError, match="not contiguous"):
             symm.torch.share({"column": model.weight[:, 1]})

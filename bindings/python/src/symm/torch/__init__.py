@@ -17,7 +17,7 @@ PyTorch 2.11 or later is needed.
 """
 
 from symm.torch.backend import ProcessGroup as ProcessGroup
-from symm.torch.bundles import load as load, share as share
+from symm.torch.bundles import Tensors as Tensors, load as load, share as share
 from symm.torch.memory import (
     collect_on_oom as collect_on_oom,
     lend_cache as lend_cache,

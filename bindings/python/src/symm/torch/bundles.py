@@ -47,13 +47,13 @@ def load(
     directory: str | None = None,
     device: int | None = None,
     read_only: bool = True,
-) -> dict[str, torch.Tensor]:
+) -> Tensors:
     """Map the tensors that `share()` has named, by their names. [local] [blocking] [stream]
 
     ``module.load_state_dict(load(token), assign=True)`` has a module use them in place, and
     without `assign` copies them. PyTorch knows no tensors for reading only: a store into one that
-    was mapped so ends the process, or fails on the GPU. The lease ends with the last of the
-    tensors and their views.
+    was mapped so ends the process, or fails on the GPU. The lease ends with the dictionary and the
+    last of the tensors and their views.
 
     Args:
         token: the bytes that `share()` returned.
@@ -65,7 +65,57 @@ def load(
     bundle = symm.import_bundle(
         token, timeout=timeout, directory=directory, device=device, read_only=read_only
     )
-    return {name: array.torch() for name, array in bundle.items()}
+    return Tensors(bundle)
+
+
+class Tensors(dict[str, torch.Tensor]):
+    """The tensors of a bundle by their names, as `load()` maps them.
+
+    An engine that sleeps gives their memory up by `suspend()`, and they keep their addresses.
+    `resume()` maps the same or the next version there, so that modules that use the tensors and
+    graphs that were captured with them are right again.
+    """
+
+    def __init__(self, bundle: symm.Bundle) -> None:
+        super().__init__((name, array.torch()) for name, array in bundle.items())
+        self._bundle = bundle
+
+    def _stream(self) -> torch.cuda.Stream | None:
+        devices = [tensor.device for tensor in self.values() if tensor.numel()]
+        return _stream_on(devices[0]) if devices else None
+
+    def suspend(self) -> None:
+        """Give the memory up, and keep the addresses. [local] [stream]
+
+        What was issued on the current stream is over when the memory goes. Until `resume()`, an
+        access ends the process, or fails on the GPU.
+
+        Raises:
+            InvalidArgumentError: they are suspended, or another import, a token or a group of
+                this process uses the memory.
+        """
+        self._bundle.suspend(self._stream())
+
+    def resume(
+        self,
+        token: bytes | None = None,
+        *,
+        timeout: float | None = None,
+        directory: str | None = None,
+    ) -> None:
+        """Map memory at the addresses again. [local] [blocking] [stream]
+
+        Args:
+            token: that of another version, made by `share()` of tensors with the same names, sizes
+                and places in their blocks; None: the version that was there.
+            timeout: seconds for the exporter's answer, as in `load()`, and so is `directory`.
+
+        Raises:
+            InvalidArgumentError: they are not suspended, or the version lies otherwise.
+            InvalidHandleError: the memory was released or withdrawn.
+            PeerFailedError: its maker is gone.
+        """
+        self._bundle.resume(token, timeout=timeout, directory=directory, stream=self._stream())
 
 
 def _stream_on(device: torch.device) -> torch.cuda.Stream | None:
