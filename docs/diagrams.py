@@ -119,6 +119,49 @@ def token():
     return picture
 
 
+def weights():
+    """Versions, the reader that goes from one to the next, and the holder."""
+    picture = Picture(
+        760,
+        430,
+        "A reader goes from one version to the next at one address; a holder keeps them",
+    )
+    maker, reader, holder = 130, 390, 640
+    for x, words in ((maker, "the maker"), (reader, "a reader"), (holder, "symm hold")):
+        picture.box(x - 80, 14, 160, 30, "#e8eef6")
+        picture.text(x, 34, words, bold=True)
+        picture.line(x, 44, x, 418, GREY, dashed=True)
+
+    def step(y, words, start, end, name="blue"):
+        picture.arrow([(start, y), (end, y)], name)
+        picture.text((start + end) // 2, y - 6, words, 12)
+
+    # What the address of the reader shows, while time runs down.
+    for y, height, colour, words in (
+        (92, 84, BLUE, "version 1"),
+        (200, 110, ORANGE, "version 2"),
+        (352, 60, ORANGE, "version 2"),
+    ):
+        picture.box(reader + 14, y, 18, height, colour, colour)
+        picture.text(reader + 38, y + 16, words, 11, GREY, "start")
+    for y, height in ((176, 24), (310, 42)):
+        picture.box(reader + 14, y, 18, height, "#fff", BORDER, dashed=True)
+
+    step(84, "publish 1, import", maker, reader)
+    step(140, "publish 2", maker, reader, "orange")
+    picture.text(reader - 12, 180, "suspend: the lease on 1 is over", 12, DARK, "end")
+    step(214, "resume with 2, at the same address", maker, reader, "orange")
+    picture.arrow([(maker, 240), (holder, 240)], "green")
+    picture.text((reader + holder) // 2 + 20, 234, "the holder imports 2", 12)
+    picture.text(maker + 12, 262, "writes 3 where 1 was", 12, DARK, "start")
+    picture.text(maker, 292, "killed", 12, RED, bold=True)
+    picture.line(maker - 30, 300, maker + 30, 300, RED)
+    picture.text(reader - 12, 330, "suspend: it sleeps", 12, DARK, "end")
+    picture.arrow([(holder, 356), (reader, 356)], "green")
+    picture.text((reader + holder) // 2 + 20, 350, "resume with 2, from the holder", 12)
+    return picture
+
+
 def machines():
     """Ranks of two machines: what is mapped, what the engines carry, what the mesh is for."""
     picture = Picture(
@@ -299,6 +342,7 @@ def rendezvous():
 
 pictures = {
     "token.svg": token,
+    "weights.svg": weights,
     "machines.svg": machines,
     "channels.svg": channels,
     "rendezvous.svg": rendezvous,

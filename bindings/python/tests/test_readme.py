@@ -15,6 +15,7 @@ INDEX = REPOSITORY / "docs" / "index.md"
 PORT = REPOSITORY / "docs" / "how-to" / "from-torch-symmetric-memory.md"
 # Pages that show parts of programs in examples/, which test_torch.py runs.
 PARTS = [REPOSITORY / "docs" / "how-to" / "pytorch.md", REPOSITORY / "docs" / "determinism.md"]
+WEIGHTS = REPOSITORY / "docs" / "how-to" / "weights.md"
 TUTORIAL = REPOSITORY / "docs" / "python.md"
 
 
@@ -74,7 +75,7 @@ def programs_with_symm(page):
     ("page", "number"),
     [
         (page, number)
-        for page in (TUTORIAL, PORT)
+        for page in (TUTORIAL, PORT, WEIGHTS)
         for number in range(len(programs_with_symm(page)))
     ],
 )
