@@ -262,12 +262,13 @@ TEST_F(Asleep, MemoryOfThisProcessStaysWhereItIs) {
 TEST_F(Asleep, OneThatIsReleasedLeavesNothing) {
   exporter([&] {
     const Owned owned = offer(kSleeper);
+    const Owned other(kSleeper);
+    facts->tokens[0] = make_token(other.data, 64);
     pass();
   });
 
   importer([&] {
-    import(facts->token);  // the connection
-    ipc_collect();
+    const Import open = import(facts->tokens[0]);  // so that the connection stays
     const Footprint before = Footprint::now();
     for (int i = 0; i < 10; ++i) {
       const Import piece = import(facts->token);
