@@ -5,8 +5,8 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     defined(SYMM_SIMD_BASELINE_ONLY)
-// A sanitizer finds at one width what it finds at all widths, and each target costs it a minute
-// of compiling. The release tests run every width.
+// A sanitizer finds at one width what it finds at all widths, and each target makes the longest
+// file longer. The release tests run every width.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
