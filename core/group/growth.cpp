@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <span>
 #include <string>
@@ -488,13 +489,13 @@ std::shared_ptr<Group> Group::form_grown(Growth& growth, uint64_t id) {
 std::shared_ptr<Group> Group::form_with_spares(const Growth& growth, uint64_t id) {
   const SparePlaces known = spare_places();
   std::vector<int> members;
-  std::vector<int> left = growth.spares;
+  size_t next = 0;
   for (const int old_rank : growth.old_ranks) {
-    const int place = old_rank < 0   ? std::exchange(left.front(), -1)
-                      : known.spares ? known.places[static_cast<size_t>(old_rank)]
-                                     : -1;
-    if (old_rank < 0) left.erase(left.begin());
-    members.push_back(place);
+    if (old_rank < 0) {
+      members.push_back(growth.spares.at(next++));
+    } else {
+      members.push_back(known.spares ? known.places[static_cast<size_t>(old_rank)] : -1);
+    }
   }
   if (!known.spares || std::count(members.begin(), members.end(), -1) != 0) {
     throw Error(Status::unavailable, "this rank has not met the spares that the others know");
@@ -684,8 +685,8 @@ std::shared_ptr<Group> Group::join(std::span<const std::byte> bytes, const Group
     }
 
     const auto made = attempt(ticket, accepted.offer.rank, trouble, [&] {
-      if (accepted.offer.first_spare >= 0)
-        return stand_by(ticket, accepted, own, trouble, deadline);
+      const bool is_spare = accepted.offer.first_spare >= 0;
+      if (is_spare) return stand_by(ticket, accepted, own, trouble, deadline);
       return take_rank(accepted, own, deadline);
     });
     if (made) return made;

@@ -2,6 +2,7 @@
 #include "core/group/launched_spares.hpp"
 
 #include <fcntl.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
