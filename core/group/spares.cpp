@@ -22,11 +22,11 @@
 
 namespace symm {
 namespace {
-constexpr uint64_t kAnswerMs = 1'000;                  // for a spare that is asked
-constexpr size_t kCallBody = 2'048;                    // filled with zeros
-constexpr size_t kPart = kMaxBody / sizeof(uint32_t);  // members that a message names
+constexpr uint64_t kSpareAnswerMs = 1'000;                    // for a spare that is asked
+constexpr size_t kSpareCallBody = 2'048;                      // filled with zeros
+constexpr size_t kNamedAtOnce = kMaxBody / sizeof(uint32_t);  // members that a message names
 
-enum class Kind : uint8_t { ask = 1, take = 2, release = 3 };
+enum class SpareMessage : uint8_t { ask = 1, take = 2, release = 3 };
 
 // The topics: what a member tells, the members of a group that takes a spare, and answers.
 Topic calls(const Mesh& mesh) { return {MessageKind::growth, mesh.nonce(), 0, 0}; }
@@ -45,11 +45,11 @@ bool tell(
   }
 }
 
-Bytes body_of(Kind kind, uint64_t number, const SpareCall& call) {
+Bytes body_of(SpareMessage kind, uint64_t number, const SpareCall& call) {
   Writer out;
   out.numbers(static_cast<uint8_t>(kind), number, static_cast<uint32_t>(call.members.size()));
   write_offer(out, call.offer);
-  out.bytes_.resize(kCallBody);
+  out.bytes_.resize(kSpareCallBody);
   return std::move(out.bytes_);
 }
 }  // namespace
@@ -73,8 +73,8 @@ std::vector<int> Spares::ask(size_t count, Deadline deadline) const {
   std::vector<int> asked;
   std::vector<int> ready;
   const uint64_t question = process::random64();
-  const Bytes body = body_of(Kind::ask, question, {});
-  const Deadline until = std::min(deadline, Deadline::after_ms(kAnswerMs));
+  const Bytes body = body_of(SpareMessage::ask, question, {});
+  const Deadline until = std::min(deadline, Deadline::after_ms(kSpareAnswerMs));
 
   for (const int rank : waiting()) {
     SYMM_POINT("spares.ask");
@@ -93,11 +93,12 @@ std::vector<int> Spares::ask(size_t count, Deadline deadline) const {
 }
 
 void Spares::offer(int spare, const SpareCall& call, Deadline deadline) const {
-  if (!tell(*mesh_, spare, calls(*mesh_), body_of(Kind::take, call.id, call), deadline)) return;
+  if (!tell(*mesh_, spare, calls(*mesh_), body_of(SpareMessage::take, call.id, call), deadline))
+    return;
   for (std::span<const int> left = call.members; !left.empty();
-      left = left.subspan(std::min(left.size(), kPart))) {
+      left = left.subspan(std::min(left.size(), kNamedAtOnce))) {
     SYMM_POINT("spares.offer");
-    const auto part = left.first(std::min(left.size(), kPart));
+    const auto part = left.first(std::min(left.size(), kNamedAtOnce));
     if (!tell(*mesh_, spare, named(*mesh_, call.id), std::as_bytes(part), deadline)) return;
   }
 }
@@ -110,7 +111,7 @@ void Spares::take(std::span<const int> members) noexcept {
 }
 
 void Spares::release(Deadline deadline) const {
-  const Bytes body = body_of(Kind::release, 0, {});
+  const Bytes body = body_of(SpareMessage::release, 0, {});
   for (const int rank : waiting()) {
     tell(*mesh_, rank, calls(*mesh_), body, deadline);
   }
@@ -138,7 +139,7 @@ Error no_call(const Mesh& mesh, int member) {
 // Reads what `member` has told after its call. Throws if it is gone, or tells no more.
 void hear_members(Mesh& mesh, int member, SpareCall& call, Deadline deadline) {
   for (auto left = std::as_writable_bytes(std::span(call.members)); !left.empty();) {
-    const size_t size = std::min(left.size(), kPart * sizeof(uint32_t));
+    const size_t size = std::min(left.size(), kNamedAtOnce * sizeof(uint32_t));
     const Message message = mesh.receive(member, named(mesh, call.id), size, 0, nullptr, deadline);
     std::copy(message.body.begin(), message.body.end(), left.begin());
     left = left.subspan(size);
@@ -150,18 +151,18 @@ void hear_members(Mesh& mesh, int member, SpareCall& call, Deadline deadline) {
 std::optional<SpareCall> read_call(
     Mesh& mesh, int member, const Bytes& body, bool& is_released, Deadline deadline) {
   Reader in(body);
-  const auto kind = static_cast<Kind>(in.number<uint8_t>());
+  const auto kind = static_cast<SpareMessage>(in.number<uint8_t>());
   SpareCall call;
   uint32_t count = 0;
   in.numbers(call.id, count);
-  if (kind == Kind::ask) {
+  if (kind == SpareMessage::ask) {
     SYMM_POINT("spare.asked");
     Writer number;
     number.number(call.id);
     tell(mesh, member, answers(mesh), number.bytes_, deadline);
   }
-  is_released = kind == Kind::release;
-  if (kind != Kind::take) return std::nullopt;
+  is_released = kind == SpareMessage::release;
+  if (kind != SpareMessage::take) return std::nullopt;
 
   call.members.resize(std::min<size_t>(count, static_cast<size_t>(mesh.size())));
   if (!read_offer(in, call.offer)) throw no_call(mesh, member);
@@ -187,7 +188,7 @@ std::optional<SpareCall> await_call(Mesh& mesh, int first, Deadline deadline) {
   // Other spares call only when they are ranks of a group.
   const auto is_member = [&](int rank) { return rank < first; };
   while (std::any_of(members.begin(), members.end(), is_member)) {
-    const auto news = mesh.receive_any(members, calls(mesh), UINT64_MAX, kCallBody, deadline);
+    const auto news = mesh.receive_any(members, calls(mesh), UINT64_MAX, kSpareCallBody, deadline);
     if (!news) {
       throw Error(Status::timeout, "no member made a place for this spare before the deadline");
     }
