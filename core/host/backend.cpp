@@ -112,8 +112,7 @@ class HostProvider final : public ipc::Provider {
   bool outlives_its_writer() const noexcept override { return false; }
 
  private:
-  const std::shared_ptr<HostMemory> memory_ =
-      std::make_shared<HostMemory>(Descriptor::keep);
+  const std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>(Descriptor::keep);
 };
 }  // namespace
 
