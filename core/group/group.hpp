@@ -306,6 +306,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void gather(Growth& growth, const Topic& topic, const GrowOptions& options);
   void choose_spares(Growth& growth, const GrowOptions& options) const;
   RankOffer offer_of(const Growth& growth) const;
+  void offer_to_spares(const Growth& growth, const Spares& spares, uint64_t id,
+      const std::vector<int>& members) const;
   void offer_ranks(Growth& growth, bool as_spares) const;
   void require_no_loss(const Growth& growth) const;
   std::shared_ptr<Mesh> connect_grown(Growth& growth, bool as_spares);

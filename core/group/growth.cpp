@@ -486,6 +486,18 @@ std::shared_ptr<Group> Group::form_grown(Growth& growth, uint64_t id) {
   return made;
 }
 
+// Tells the spares that the group takes which ranks they become.
+void Group::offer_to_spares(const Growth& growth, const Spares& spares, uint64_t id,
+    const std::vector<int>& members) const {
+  SpareCall call{id, offer_of(growth), members};
+  call.offer.first_spare = spares.first();
+  for (int rank = 0; rank < growth.size(); ++rank) {
+    if (growth.old_ranks[static_cast<size_t>(rank)] >= 0) continue;
+    call.offer.rank = rank;
+    spares.offer(members[static_cast<size_t>(rank)], call, growth.deadline);
+  }
+}
+
 std::shared_ptr<Group> Group::form_with_spares(const Growth& growth, uint64_t id) {
   const SparePlaces known = spare_places();
   std::vector<int> members;
@@ -501,15 +513,12 @@ std::shared_ptr<Group> Group::form_with_spares(const Growth& growth, uint64_t id
     throw Error(Status::unavailable, "this rank has not met the spares that the others know");
   }
 
-  if (growth.leader == rank_) {
-    SpareCall call{id, offer_of(growth), members};
-    call.offer.first_spare = known.spares->first();
-    for (int rank = 0; rank < growth.size(); ++rank) {
-      call.offer.rank = rank;
-      const int spare = members[static_cast<size_t>(rank)];
-      if (growth.old_ranks[static_cast<size_t>(rank)] >= 0) continue;
-      known.spares->offer(spare, call, growth.deadline);
-    }
+  try {
+    if (growth.leader == rank_) offer_to_spares(growth, *known.spares, id, members);
+  } catch (...) {
+    // The others shall not wait for this rank.
+    known.spares->mesh()->broadcast_failure(id, current_failure());
+    throw;
   }
   auto made = form(
       known.spares->mesh(), members, id, config_for({}), {}, backend_, bootstrap_, growth.deadline);

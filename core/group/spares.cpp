@@ -92,15 +92,16 @@ std::vector<int> Spares::ask(size_t count, Deadline deadline) const {
   return ready;
 }
 
+// The call goes last: when a spare hears it, the members are there, since messages keep their order.
+// So a member that fails or dies on the way leaves no spare waiting.
 void Spares::offer(int spare, const SpareCall& call, Deadline deadline) const {
-  if (!tell(*mesh_, spare, calls(*mesh_), body_of(SpareMessage::take, call.id, call), deadline))
-    return;
   for (std::span<const int> left = call.members; !left.empty();
       left = left.subspan(std::min(left.size(), kNamedAtOnce))) {
-    SYMM_POINT("spares.offer");
     const auto part = left.first(std::min(left.size(), kNamedAtOnce));
     if (!tell(*mesh_, spare, named(*mesh_, call.id), std::as_bytes(part), deadline)) return;
   }
+  SYMM_POINT("spares.offer");
+  tell(*mesh_, spare, calls(*mesh_), body_of(SpareMessage::take, call.id, call), deadline);
 }
 
 void Spares::take(std::span<const int> members) noexcept {
@@ -136,7 +137,7 @@ Error no_call(const Mesh& mesh, int member) {
       format("rank %d told something else than a place in a group", member)});
 }
 
-// Reads what `member` has told after its call. Throws if it is gone, or tells no more.
+// Reads what `member` has told before its call. Throws if that is not there.
 void hear_members(Mesh& mesh, int member, SpareCall& call, Deadline deadline) {
   for (auto left = std::as_writable_bytes(std::span(call.members)); !left.empty();) {
     const size_t size = std::min(left.size(), kNamedAtOnce * sizeof(uint32_t));

@@ -8,7 +8,7 @@
 //
 // A spare waits for what members tell it, on one topic:
 //   ask      whether it is there. It answers, to that member, with the number of the question.
-//   take     which rank it becomes of which group. The mesh ranks of that group follow.
+//   take     which rank it becomes of which group. The mesh ranks of that group come before.
 //   release  that it is a newcomer again.
 // It remembers nothing between two of these, so a member may die after any of them. If no member is
 // left on the mesh, it is a newcomer again, too.

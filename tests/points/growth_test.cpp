@@ -30,7 +30,7 @@ constexpr int kProcesses = kMembers + 3;
 constexpr int kRoles[] = {0, 1, kMembers};  // the leader, a member, the first newcomer
 
 // What happens at the points. Members have one dead among them when they grow.
-enum class Way { grow, keep_spares, take_spares, move };
+enum class Walk { grow, keep_spares, take_spares, move };
 
 constexpr const char* kGrowing =
     "grow.tell grow.hear grow.gathered grow.offer grow.formed agreement.tell join.waits "
@@ -84,12 +84,12 @@ Outcome move_until_there(Group& whole, symm::Memory& memory) {
   return first;
 }
 
-void live_as_newcomer(int who, int victim, const std::string& point, Way way, Scene& scene) {
+void live_as_newcomer(int who, int victim, const std::string& point, Walk way, Scene& scene) {
   EXPECT_TRUE(eventually([&] { return scene.ticket_size != 0; }));
-  const bool waits = way == Way::take_spares || way == Way::move;
+  const bool waits = way == Walk::take_spares || way == Walk::move;
   if (!waits) arm(who, victim, point);
   std::thread armed([&] {
-    if (way != Way::take_spares) return;
+    if (way != Walk::take_spares) return;
     while (scene.has_spares == 0) {
       std::this_thread::yield();
     }
@@ -101,7 +101,7 @@ void live_as_newcomer(int who, int victim, const std::string& point, Way way, Sc
     config.create_timeout_ms = 2 * kTimeoutMs;
     const Outcome outcome = outcome_of([&] {
       Group group = Group::join({scene.ticket, scene.ticket_size}, config);
-      if (way == Way::move) {
+      if (way == Walk::move) {
         arm(who, victim, point);
         symm::Memory memory;
         move_until_there(group, memory);
@@ -115,7 +115,7 @@ void live_as_newcomer(int who, int victim, const std::string& point, Way way, Sc
 }
 
 // Has two spares, and tells how the first call for them ended.
-Outcome keep_spares(const Group& group) {
+Outcome admit_spares(const Group& group) {
   Outcome first;
   Outcome last;
   for (int call = 0; call < 4; ++call) {
@@ -128,7 +128,7 @@ Outcome keep_spares(const Group& group) {
   return first;
 }
 
-void live_as_member(int who, int victim, const std::string& point, Way way,
+void live_as_member(int who, int victim, const std::string& point, Walk way,
     const std::string& bootstrap, Facts& facts, Scene& scene) {
   const Group group =
       create({.bootstrap = bootstrap, .create_timeout_ms = kTimeoutMs}, who, kMembers);
@@ -138,14 +138,14 @@ void live_as_member(int who, int victim, const std::string& point, Way way,
     scene.ticket_size = ticket.size();
   }
   symm::Memory memory;
-  if (way == Way::move) memory = group.rendezvous(group.allocate(4096));
+  if (way == Walk::move) memory = group.rendezvous(group.allocate(4096));
   group.barrier();
-  if (way == Way::take_spares) keep_spares(group);
-  if (way == Way::take_spares) group.barrier();
+  if (way == Walk::take_spares) admit_spares(group);
+  if (way == Walk::take_spares) group.barrier();
   if (who == kMembers - 1) raise(SIGKILL);
   EXPECT_TRUE(eventually([&] { return !group.failed_ranks().empty(); }));
   scene.has_spares = 1;
-  if (way != Way::move) arm(who, victim, point);
+  if (way != Walk::move) arm(who, victim, point);
   plan.facts = &facts;
 
   Scene::Got& mine = scene.got[who];
@@ -154,11 +154,11 @@ void live_as_member(int who, int victim, const std::string& point, Way way,
     mine.id = id;
     std::strncpy(mine.message, outcome.message.c_str(), sizeof mine.message - 1);
   };
-  if (way == Way::keep_spares) note(keep_spares(group), 0);
+  if (way == Walk::keep_spares) note(admit_spares(group), 0);
   Group whole;
   for (int call = 0; call < 4 && !whole; ++call) {
     const Outcome outcome = outcome_of([&] { whole = group.grow(); });
-    const bool is_it = way == Way::grow || way == Way::take_spares;
+    const bool is_it = way == Walk::grow || way == Walk::take_spares;
     if (is_it && call == 0) note(outcome, whole ? whole.info().id : 0);
     EXPECT_NE(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
   }
@@ -166,14 +166,14 @@ void live_as_member(int who, int victim, const std::string& point, Way way,
   if (!whole) return;
   EXPECT_EQ(whole.rank(), who);
   EXPECT_EQ(whole.size(), kMembers);
-  if (way == Way::move) {
+  if (way == Walk::move) {
     arm(who, victim, point);
     note(move_until_there(whole, memory), 0);
   }
   outcome_of([&] { whole.barrier(); });  // a rank may have died when all had agreed
 }
 
-void walk_growth(const std::string& point, Way way, int victim, Action action) {
+void walk_growth(const std::string& point, Walk way, int victim, Action action) {
   const char* const how[] = {"fails", "is killed", "is stopped", "is delayed"};
   SCOPED_TRACE("process " + std::to_string(victim) + " " + how[static_cast<int>(action)]);
   const TemporaryDirectory runtime;
@@ -223,7 +223,7 @@ void walk_growth(const std::string& point, Way way, int victim, Action action) {
   expect_empty(runtime.path() + "/symm");
 }
 
-void walk_all(const std::string& point, Way way) {
+void walk_all(const std::string& point, Walk way) {
   for (const int victim : kRoles) {
     for (const Action action : {Action::fail, Action::kill, Action::delay}) {
       walk_growth(point, way, victim, action);
@@ -236,10 +236,12 @@ class KeepingSparesPoints : public testing::TestWithParam<std::string> {};
 class TakingSparesPoints : public testing::TestWithParam<std::string> {};
 class MovePoints : public testing::TestWithParam<std::string> {};
 
-TEST_P(GrowthPoints, LeaveAllThatLiveWithTheSame) { walk_all(GetParam(), Way::grow); }
-TEST_P(KeepingSparesPoints, LeaveAllThatLiveWithTheSame) { walk_all(GetParam(), Way::keep_spares); }
-TEST_P(TakingSparesPoints, LeaveAllThatLiveWithTheSame) { walk_all(GetParam(), Way::take_spares); }
-TEST_P(MovePoints, LeaveAllThatLiveWithTheSame) { walk_all(GetParam(), Way::move); }
+TEST_P(GrowthPoints, LeaveAllThatLiveWithTheSame) { walk_all(GetParam(), Walk::grow); }
+TEST_P(KeepingSparesPoints, LeaveAllThatLiveWithTheSame) {
+  walk_all(GetParam(), Walk::keep_spares);
+}
+TEST_P(TakingSparesPoints, LeaveAllThatLiveWithTheSame) { walk_all(GetParam(), Walk::take_spares); }
+TEST_P(MovePoints, LeaveAllThatLiveWithTheSame) { walk_all(GetParam(), Walk::move); }
 
 std::vector<std::string> each_of(const char* points) {
   std::istringstream all(points);
