@@ -92,8 +92,8 @@ std::vector<int> Spares::ask(size_t count, Deadline deadline) const {
   return ready;
 }
 
-// The call goes last: when a spare hears it, the members are there, since messages keep their order.
-// So a member that fails or dies on the way leaves no spare waiting.
+// The call goes last: when a spare hears it, the members are there, since messages keep their
+// order. So a member that fails or dies on the way leaves no spare waiting.
 void Spares::offer(int spare, const SpareCall& call, Deadline deadline) const {
   for (std::span<const int> left = call.members; !left.empty();
       left = left.subspan(std::min(left.size(), kNamedAtOnce))) {
