@@ -3,6 +3,7 @@
 #include "core/cuda/signal_kernels.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -2,6 +2,7 @@
 // waited for, and the comparison of arguments.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -31,6 +31,7 @@
 #include "core/group/requests.hpp"
 #include "core/group/spares.hpp"
 #include "core/group/stragglers.hpp"
+#include "core/group/ticket.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/types.hpp"
 
@@ -89,9 +90,8 @@ struct PeerFacts {
   uint64_t revoked[16] = {};  // the groups that Stragglers::name_revoked() names
 };
 
-struct Offer;     // exchange.hpp
-struct Accepted;  // ticket.hpp
-struct Growth;    // growth.cpp
+struct Offer;   // exchange.hpp
+struct Growth;  // growth.cpp
 class Group;
 class PeerLink;
 class SharedDirectory;

@@ -12,6 +12,7 @@
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
 #include "kernels/host/execution.hpp"
+#include "kernels/host/prefetch.hpp"
 #include "kernels/host/slices.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/types.hpp"

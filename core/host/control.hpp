@@ -20,7 +20,6 @@
 #include "core/host/mailbox.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/host/execution.hpp"
-#include "kernels/host/prefetch.hpp"
 #include "kernels/host/slices.hpp"
 
 namespace symm::host {

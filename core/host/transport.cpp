@@ -35,6 +35,7 @@
 #include "kernels/host/copy_pieces.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/plan.hpp"
+#include "kernels/host/prefetch.hpp"
 #include "kernels/host/words.hpp"
 #include "kernels/number.hpp"
 #include "kernels/piece_list.hpp"

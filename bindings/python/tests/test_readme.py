@@ -144,7 +144,7 @@ def test_a_spare_of_a_job_takes_the_place_of_a_rank_that_is_killed(tmp_path):
     said = [process.communicate(timeout=100)[0] for process in processes]
     ends = [process.returncode for process in processes]
     assert ends == [0, -signal.SIGKILL, 0, 0], said
-    # The killed rank had done 20; the all-reduce of the last one may still have been under way here.
+    # The killed rank had done 20; the all-reduce of the last may still have been under way here.
     assert re.search(r"^rank 0 lost rank 1 after (19|20) steps$", said[0], re.MULTILINE), said[0]
     assert "rank 1, a spare: 40 steps add up to 240" in said[3]
 
