@@ -261,18 +261,19 @@ template <class T, class Read>
 T reduce_floats(Code op, const std::vector<Bits>& operands, const Read& read,
     bool saturates = false, symm_order_t order = SYMM_ORDER_RANKS,
     T most = std::numeric_limits<T>::infinity()) {
-  std::vector<T> numbers;
-  for (const Bits bits : operands) {
-    numbers.push_back(read(bits));
-  }
-  if (numbers.empty()) return neutral<T>(op, most);
+  if (operands.empty()) return neutral<T>(op, most);
 
-  T result = numbers[0];
+  T result = read(operands[0]);
   if (order == SYMM_ORDER_TREE) {
+    std::vector<T> numbers;
+    numbers.reserve(operands.size());
+    for (const Bits bits : operands) {
+      numbers.push_back(read(bits));
+    }
     result = combine_tree(op, numbers, 0, numbers.size(), saturates);
   } else {
-    for (size_t i = 1; i < numbers.size(); ++i) {
-      result = combine_floats(op, result, numbers[i], saturates);
+    for (size_t i = 1; i < operands.size(); ++i) {
+      result = combine_floats(op, result, read(operands[i]), saturates);
     }
   }
   return op == SYMM_OP_AVG ? result / static_cast<T>(operands.size()) : result;
@@ -372,6 +373,8 @@ Bits reduce_complex(Code dtype, Code op, const std::vector<Bits>& operands, symm
 
   std::vector<Bits> real;
   std::vector<Bits> imaginary;
+  real.reserve(operands.size());
+  imaginary.reserve(operands.size());
   for (const Bits bits : operands) {
     real.push_back(first_of(dtype, bits));
     imaginary.push_back(second_of(dtype, bits));
