@@ -121,8 +121,16 @@ class File:
         return result.stdout + result.stderr
 
 
+def sources(entry):
+    """The files that an entry compiles: those that a unity build takes as one."""
+    path = Path(entry["file"])
+    if path.parent.name != "Unity":
+        return [str(path)]
+    return re.findall(r'^#include "(/.+)"$', path.read_text(), flags=re.M)
+
+
 def home(entry):
-    """The folder of the tree whose files an entry compiles, several as one perhaps."""
+    """The folder of the tree whose files an entry compiles."""
     path = Path(entry["file"])
     if path.is_relative_to(build):
         return str(path.relative_to(build)).split("/CMakeFiles/")[0]
@@ -134,7 +142,7 @@ def translation_units():
     those of the nearest folder that has any.
     """
     entries = json.loads((build / "compile_commands.json").read_text())
-    own = {entry["file"]: Flags(entry) for entry in entries}
+    own = {source: Flags(entry) for entry in reversed(entries) for source in sources(entry)}
     homes = {home(entry): Flags(entry) for entry in reversed(entries)}
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp"],
