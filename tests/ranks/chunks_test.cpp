@@ -18,6 +18,7 @@
 #include "symm/symm.h"
 #include "tests/ranks/failure.hpp"
 #include "tests/support/machines.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace support {
 namespace {
@@ -160,6 +161,7 @@ TEST(Chunks, AreThereWhenTheirWordsAreInProcesses) {
 }
 
 TEST(Chunks, GoBetweenMachines) {
+  SYMM_NOT_UNDER_TSAN("it cannot start threads in the child of a process with threads");
   for (const char* layout : {"AB", "AABB"}) {
     expect_on_machines(layout, [](int, const Group& group) {
       gather(group, kShapes[5], 1);
@@ -288,6 +290,7 @@ TEST(Chunks, AreTakenWhenTheyAreReady) {
 }
 
 TEST(Chunks, AreTakenWhenTheyAreReadyBetweenMachines) {
+  SYMM_NOT_UNDER_TSAN("it cannot start threads in the child of a process with threads");
   for (const char* layout : {"AB", "AABB"}) {
     expect_on_machines(layout, [](int, const Group& group) {
       reduce(group, false, kShapes[5], 1);
