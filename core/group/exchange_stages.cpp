@@ -143,7 +143,7 @@ ExchangeStages::ExchangeStages(const Words& words, uint64_t tag, uint64_t bytes,
   const std::shared_ptr<Group>& group = words.memory->shared_group();
   const auto allocate = [&] { return Buffer::allocate(*group, bytes, {}, "exchange stages"); };
   // A rendezvous has a little time at least.
-  const uint64_t left_ms = deadline.expired() ? 1 : left_until(deadline);
+  const uint64_t left_ms = deadline.left_ms();
   stages_ = Memory::rendezvous(group, std::ref(allocate), tag, left_ms, 1);
 
   const uint64_t sequence = group->next_sequence(tag);
