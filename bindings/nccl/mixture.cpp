@@ -128,10 +128,15 @@ void leave_mark(const Meeting& meeting, int rank) noexcept {
     remove_old(folder());
     const std::string text =
         "rank " + std::to_string(rank) + " (pid " + std::to_string(getpid()) + ")";
-    const int fd = open_file(file_of(meeting).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    // The file appears with its text: the others look for it all the time.
+    const std::string path = file_of(meeting);
+    const std::string written = path + "." + std::to_string(getpid()) + kEnd;
+    const int fd = open_file(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     if (fd < 0) return;
     write_once(fd, text.data(), text.size());
     close(fd);
+    (void)link(written.c_str(), path.c_str());  // another rank may have left its mark
+    unlink(written.c_str());
   } catch (...) {
     // The others wait as for any rank that never comes.
   }
