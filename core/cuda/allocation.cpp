@@ -452,6 +452,26 @@ Allocation::~Allocation() {
       all_uses_recorded());
 }
 
+// The driver has no call that maps in the place of another mapping. Between the two calls the
+// addresses lead nowhere, so nothing may be at work there.
+void Allocation::show(const Block& other) {
+  const auto& fresh = dynamic_cast<const Allocation&>(other);
+  if (fresh.mapped_ != mapped_ || fresh.offset_ != offset_ || parts() != 1 || fresh.parts() != 1) {
+    throw Error(Status::internal, "a pad that is mapped anew has another layout");
+  }
+
+  const Driver& driver = device_->driver();
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  CUmemGenericAllocationHandle handle = 0;
+  driver.require(driver.cuMemRetainAllocationHandle(&handle, fresh.start()),
+      "cuMemRetainAllocationHandle");
+  SYMM_POINT("cuda.show");
+  let_go();
+  handle_ = handle;
+  has_handle_ = true;
+  map_parts(true);
+}
+
 // Takes the memory away from the addresses. Failures are not reported, as in the destructor.
 void Allocation::let_go() noexcept {
   const Driver& driver = device_->driver();

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "core/base/closed_streams.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/stream_uses.hpp"
 
@@ -122,6 +124,27 @@ CUstream Device::after_everything() {
   if (driver_.cuCtxRecordEvent(context_, event.get()) != CUDA_SUCCESS) return nullptr;
   driver_.require(driver_.cuStreamWaitEvent(gate_, event.get(), 0), "cuStreamWaitEvent");
   return gate_;
+}
+
+void Device::require_idle(Deadline deadline) {
+  const ContextGuard current(*this, ContextGuard::Capture::relaxed);
+  CUstream const behind = after_everything();
+  if (behind == nullptr) {
+    throw Error(Status::unavailable,
+        format("device %d: it cannot be told when it has nothing to do: a stream is being captured, "
+               "or the driver is older than CUDA 12.5",
+            ordinal_));
+  }
+  CUresult result = CUDA_SUCCESS;
+  const auto is_over = [&] {
+    result = driver_.cuStreamQuery(behind);
+    return result != CUDA_ERROR_NOT_READY;
+  };
+  if (!retry_until(is_over, deadline)) {
+    throw Error(Status::timeout,
+        format("device %d: what it had to do was not over before the deadline", ordinal_));
+  }
+  driver_.require(result, "cuStreamQuery");
 }
 
 CUstream Device::after_recorded(CUstream stream) {

@@ -31,13 +31,13 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
-#include "core/backends.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/page.hpp"
+#include "core/base/process.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/store.hpp"
@@ -216,10 +216,6 @@ std::vector<int> ranks_below(int size) {
 void Group::require_growable() const {
   if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
-  }
-  if (backend_->kind() != BackendKind::host) {
-    throw Error(
-        Status::unsupported, "group: is a CUDA group, and only host groups take newcomers so far");
   }
   if (machines_.count > 1) {
     throw Error(Status::unsupported,
@@ -424,6 +420,7 @@ RankOffer Group::offer_of(const Growth& growth) const {
   RankOffer offer;
   offer.size = growth.size();
   offer.asker = growth.new_rank(rank_);
+  offer.backend = static_cast<int32_t>(backend_->kind());
   offer.channels = config_.channels;
   offer.deadline_ms = remaining_ms(growth.deadline);
   offer.pool = pool_;
@@ -605,11 +602,6 @@ void require_newcomer(const GroupConfig& config) {
         format("config.%s: is given, but a newcomer has it from the group", name));
   }
 
-  if (config.backend == BackendKind::cuda || config.device >= 0) {
-    throw Error(Status::unsupported,
-        format("config.%s: asks for CUDA, and only host groups take newcomers so far",
-            config.device >= 0 ? "device" : "backend"));
-  }
   if (const uint64_t theirs = flags_of(config) & ~kOwnFlags; theirs != 0) {
     const uint64_t bit = theirs & ~(theirs - 1);
     throw Error(Status::invalid_argument,
@@ -639,9 +631,20 @@ std::shared_ptr<Group> attempt(
   }
 }
 
-// The configuration of a rank that has it from the group, but for what is its own.
+// The configuration of a rank that has it from the group, but for what is its own. Throws if this
+// process has asked for another back end than the group's.
 GroupConfig config_by(const RankOffer& offer, const GroupConfig& own) {
+  const auto theirs = static_cast<BackendKind>(offer.backend);
+  const bool asks_for_cuda = own.backend == BackendKind::cuda || own.device >= 0;
+  if (asks_for_cuda ? theirs != BackendKind::cuda
+                    : own.backend != BackendKind::automatic && own.backend != theirs) {
+    throw Error(Status::mismatch, format("config.backend: asks for the %s back end, and the group "
+                                         "is on the %s back end",
+                                      asks_for_cuda ? "CUDA" : "host",
+                                      theirs == BackendKind::cuda ? "CUDA" : "host"));
+  }
   GroupConfig config = own;
+  config.backend = theirs;
   set_flags(config, (flags_of(own) & kOwnFlags) | offer.flags);
   config.channels = offer.channels;
   config.scratch_bytes = offer.scratch_bytes;
@@ -673,8 +676,7 @@ std::shared_ptr<Group> Group::join(std::span<const std::byte> bytes, const Group
   const Trace traced(nullptr, "group_join");
   require_newcomer(config);
   const Ticket ticket = read_ticket(bytes);
-  GroupConfig own = completed(config);
-  own.backend = BackendKind::host;
+  const GroupConfig own = completed(config);
 
   const Deadline deadline = Deadline::after_ms(own.create_timeout_ms);
   Newcomer newcomer(ticket);
@@ -707,12 +709,25 @@ std::shared_ptr<Group> Group::take_rank(
   const RankOffer& offer = accepted.offer;
   const Deadline until = std::min(deadline, Deadline::after_ms(offer.deadline_ms));
   SYMM_POINT("join.offered");
+  const GroupConfig config = config_by(offer, own);
   const std::shared_ptr<Mesh> mesh = connect_newcomer(accepted, until);
-  auto made = form(mesh, ranks_below(offer.size), mesh->nonce(), config_by(offer, own), {}, nullptr,
+  auto made = form(mesh, ranks_below(offer.size), mesh->nonce(), config, {}, nullptr,
       format("ticket:%016lx", offer.pool), until);
   made->pool_ = offer.pool;
   made->agree_on_birth(until);
   return made;
+}
+
+// Does what takes long at the first group on a device, the context and the kernels, by a group of
+// this process alone. Without a device in its configuration a newcomer has one by its rank, which is
+// not known yet.
+void Group::warm_up(const GroupConfig& config) {
+  if (config.backend != BackendKind::cuda || config.device < 0) return;
+  GroupConfig alone = config;
+  alone.rank = 0;
+  alone.size = 1;
+  alone.bootstrap = format("thread://spare-%016lx", process::random64());
+  create(alone);
 }
 
 // Waits as a spare, until a group takes this process. Null if it is a newcomer again.
@@ -720,10 +735,10 @@ std::shared_ptr<Group> Group::stand_by(const Ticket& ticket, const Accepted& acc
     const GroupConfig& own, std::string& trouble, Deadline deadline) {
   const RankOffer& place = accepted.offer;
   SYMM_POINT("join.spare");
+  const GroupConfig config = config_by(place, own);
   const std::shared_ptr<Mesh> mesh =
       connect_newcomer(accepted, std::min(deadline, Deadline::after_ms(place.deadline_ms)));
-  // What takes long at a first use is done now.
-  const std::shared_ptr<Backend> backend = open_backend(own.backend, own.device, 0);
+  warm_up(config);
 
   for (;;) {
     const auto call = await_call(*mesh, place.first_spare, deadline);
@@ -733,7 +748,7 @@ std::shared_ptr<Group> Group::stand_by(const Ticket& ticket, const Accepted& acc
     const auto take = [&] {
       const Deadline until = std::min(deadline, Deadline::after_ms(offer.deadline_ms));
       SYMM_POINT("spare.called");
-      auto made = form(mesh, call->members, call->id, config_by(offer, own), {}, backend,
+      auto made = form(mesh, call->members, call->id, config_by(offer, own), {}, nullptr,
           format("ticket:%016lx", offer.pool), until);
       made->pool_ = offer.pool;
       made->agree_on_birth(until);

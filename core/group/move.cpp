@@ -129,10 +129,6 @@ class Move {
     } catch (const Error& error) {
       if (error.status() == Status::invalid_handle) throw;
     }
-    if (group_->backend().kind() != BackendKind::host) {
-      throw Error(
-          Status::unsupported, "new_group: is a CUDA group, and only host memory moves so far");
-    }
     if (group_->machines().count > 1) {
       throw Error(Status::unsupported,
           format("new_group: is on %d machines, and memory moves on one machine so far",

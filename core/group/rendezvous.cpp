@@ -192,8 +192,10 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
 
     if (place != nullptr) {
       fresh_pads = pads;
+      view->own_tables = fresh_pads[me]->data();
       for (size_t rank = 0; rank < size; ++rank) {
         pads[rank] = block_at(place->view(), place->view().pads[rank]);
+        pads[rank]->require_unused(deadline);
       }
     }
     for (size_t rank = 0; rank < size; ++rank) {
