@@ -50,6 +50,7 @@ constexpr PlanKey kHostKeys[] = {
     {"round", kKi, 256 * kMi, 64},
     {"direct", 0, kMostRanks, 1},
     {"tell", 0, kMostRanks, 1},
+    {"pull", 0, 256 * kMi, 1},
 };
 constexpr PlanKey kCudaKeys[] = {
     {"ll", 0, 256 * kMi, 1},

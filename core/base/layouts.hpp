@@ -29,7 +29,7 @@ struct Layout {
   X(greeting, 2, "greetings by TCP")                                                             \
   X(unique_id, 2, "unique ids")                                                                  \
   /* The control segment of a rank on the host: core/host/control.hpp. */                        \
-  X(control, 11, "control segments")                                                             \
+  X(control, 12, "control segments")                                                             \
   /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels */   \
   /* of two ranks write there: kernels/cuda/args.hpp. */                                         \
   X(cuda_control, 3, "control blocks of CUDA groups")                                            \

@@ -42,10 +42,18 @@ enum class SlotKind : uint16_t {
 };
 
 // Where bytes are in symmetric memory: on which rank follows from the direction. Memory 0: in no
-// symmetric memory; between threads of one process, the offset is an address then.
+// symmetric memory; in an announcement within a machine, the offset is an address then.
 struct Place {
   uint64_t memory = 0;
   uint64_t offset = 0;
+};
+
+// What a slot holds of a message that is announced.
+struct Announced {
+  Place place{};
+  // Where the sender has mapped the header of its control segment, by which its process is known if
+  // the receiver reads its memory. 0: it is not to be read.
+  uint64_t header = 0;
 };
 
 struct alignas(kLine) MessageSlot {

@@ -10,14 +10,17 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
+#include "core/base/log.hpp"
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
 #include "core/host/mailbox.hpp"
 #include "core/host/message_port.hpp"
+#include "core/host/peer_memory.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/slices.hpp"
 
@@ -48,12 +51,13 @@ void MessagePair::Queue::remove(const PostedSide& one) noexcept {
 }
 
 MessagePair::MessagePair(const Surroundings& around, int peer, bool same_process,
-    const Mailbox& from, const Mailbox& to, Waiter& sleepers)
+    const Mailbox& from, const Mailbox& to, Waiter& sleepers, const PeerMemory& memory)
     : around_(around),
       peer_(peer),
       same_process_(same_process),
       from_(from),
       to_(to),
+      memory_(memory),
       sleepers_(sleepers),
       channels_(around.shape.channels),
       data_end_(around.shape.slots) {
@@ -68,6 +72,7 @@ MessagePair::MessagePair(const Surroundings& around, int peer, MessagePort& port
       from_(port.from()),
       to_(port.to()),
       port_(&port),
+      memory_(0, {}),
       sleepers_(sleepers),
       channels_(around.shape.channels),
       data_end_(around.shape.slots) {
@@ -146,13 +151,26 @@ void MessagePair::tell(Word& word, uint32_t value) noexcept {
 
 bool MessagePair::progress(const MessageCount& call) {
   if (!has_work()) return false;
-  const std::lock_guard lock(mutex_);
-  current_ = &call;
-  bool has_moved = read_slots();
-  has_moved = send() || has_moved;
-  has_moved = pull() || has_moved;
-  tell_all();
+  bool has_moved = false;
+  std::string refusal;
+  {
+    const std::lock_guard lock(mutex_);
+    current_ = &call;
+    has_moved = read_slots();
+    has_moved = send() || has_moved;
+    has_moved = pull() || has_moved;
+    tell_all();
+    refusal = memory_.take_refusal();
+  }
+  if (!refusal.empty()) tell_refusal(refusal);
   return has_moved;
+}
+
+void MessagePair::tell_refusal(const std::string& refusal) const {
+  log::write(log::Level::info,
+      "long messages from %s in private memory go through memory of the group, since its own "
+      "cannot be read: %s",
+      around_.context.rank_name(peer_).c_str(), refusal.c_str());
 }
 
 // A side of another thread's call has gone on: that thread may be asleep, and is to look.
@@ -228,7 +246,8 @@ void MessagePair::read_slot(const MessageSlot& slot) {
       return arrive(channel, {kind, bytes, {}, slot.contents});
     case SlotKind::data:
       return arrive(channel, {kind, bytes, {}, data_of(slot, bytes, around_.shape.most_left())});
-    case SlotKind::announced: return arrive(channel, {kind, bytes, slot.get<Place>(), nullptr});
+    case SlotKind::announced:
+      return arrive(channel, {kind, bytes, slot.get<Announced>(), nullptr});
     case SlotKind::piece:
       return take_piece(channel, data_of(slot, bytes, around_.shape.most_piece()), bytes);
     case SlotKind::placed: return take_piece(channel, nullptr, bytes);
@@ -273,22 +292,29 @@ void MessagePair::meet(Channel& channel, const Told& told) {
   if (told.bytes > one.side->bytes) refuse_length(channel, told.bytes, one.side->bytes);
 
   one.side->received = told.bytes;
-  if (told.kind == SlotKind::announced) return begin_long(channel, one, told.place);
+  if (told.kind == SlotKind::announced) return begin_long(channel, one, told.announced);
   move_bytes(one.side->data, told.contents, told.bytes);
   finish_receive(channel);
 }
 
 // A message that is still with its sender: this rank copies it, or asks for it.
-void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& place) {
+void MessagePair::begin_long(Channel& channel, PostedSide& one, const Announced& announced) {
   const size_t bytes = one.side->received;
   if (port_ != nullptr) return ask_for(channel, one);
 
+  const Place& place = announced.place;
+  Place destination;
   one.held = reach(place, bytes);
   if (one.held != nullptr) {
     one.from = one.held->blocks[static_cast<size_t>(peer_)] + place.offset;
-  } else if (same_process_ && place.memory == 0) {
-    one.from =
-        reinterpret_cast<const std::byte*>(place.offset);  // NOLINT(performance-no-int-to-ptr)
+  } else {
+    const bool reads = announced.header != 0 && memory_.may_be_read();
+    if (!same_process_) destination = place_of(one.side->data, bytes, one.held);
+    if (place.memory == 0 && (same_process_ || (reads && one.held == nullptr))) {
+      one.from =
+          reinterpret_cast<const std::byte*>(place.offset);  // NOLINT(performance-no-int-to-ptr)
+      one.header = same_process_ ? 0 : announced.header;
+    }
   }
 
   moved(one);
@@ -298,10 +324,14 @@ void MessagePair::begin_long(Channel& channel, PostedSide& one, const Place& pla
     pulling_.push_back(number_of(channel));
     return;
   }
+  answer(channel, one, destination);
+}
 
+// Tells the sender that the message is wanted, and where.
+void MessagePair::answer(Channel& channel, PostedSide& one, const Place& place) {
   one.state.store(State::expecting, std::memory_order_release);
   ChannelWords& words = to_.channel(number_of(channel));
-  words.place = place_of(one.side->data, bytes, one.held);
+  words.place = place;
   tell(words.wanted, ++channel.answered);
 }
 
@@ -341,10 +371,11 @@ bool MessagePair::pull() {
     const size_t before = one.moved;
     if (one.state == State::coming) {
       one.moved = port_->came(pulling_[i]);
-    } else {
-      const size_t bytes = std::min(kStep, all - one.moved);
-      copy(one.side->data + one.moved, one.from + one.moved, bytes, is_nontemporal(all));
-      one.moved += bytes;
+    } else if (!pull_some(one)) {
+      pulling_.erase(pulling_.begin() + static_cast<ptrdiff_t>(i));
+      answer(channel, one, {});
+      any = true;
+      continue;
     }
 
     any = any || one.moved != before;
@@ -357,6 +388,24 @@ bool MessagePair::pull() {
     match(channel);
   }
   return any;
+}
+
+// Copies the next part of a message from where it is. False: it cannot be read there, and is to come
+// in pieces, from its start.
+bool MessagePair::pull_some(PostedSide& one) {
+  const size_t all = one.side->received;
+  const size_t bytes = std::min(kStep, all - one.moved);
+  std::byte* const to = one.side->data + one.moved;
+  if (one.header == 0) {
+    copy(to, one.from + one.moved, bytes, is_nontemporal(all));
+  } else if (!memory_.read(
+                 {to, bytes}, reinterpret_cast<uintptr_t>(one.from + one.moved), one.header)) {
+    one.moved = 0;
+    one.copies = false;
+    return false;
+  }
+  one.moved += bytes;
+  return true;
 }
 
 void MessagePair::finish_receive(Channel& channel) {
@@ -447,9 +496,11 @@ bool MessagePair::begin(Channel& channel, PostedSide& one) {
 }
 
 // `place`: that of the message in symmetric memory.
-void MessagePair::announce(Channel& channel, PostedSide& one, Place place) {
-  if (one.held == nullptr && same_process_) {
-    place.offset = reinterpret_cast<uintptr_t>(one.side->data);
+void MessagePair::announce(Channel& channel, PostedSide& one, const Place& place) {
+  Announced announced{place};
+  if (one.held == nullptr && port_ == nullptr) {
+    announced.place.offset = reinterpret_cast<uintptr_t>(one.side->data);
+    if (around_.pull != 0 && one.side->bytes >= around_.pull) announced.header = around_.header;
   }
 
   one.state.store(State::announced, std::memory_order_release);
@@ -460,7 +511,7 @@ void MessagePair::announce(Channel& channel, PostedSide& one, Place place) {
   moved(one);
 
   MessageSlot& slot = next_slot();
-  slot.put(place);
+  slot.put(announced);
   publish(slot, SlotKind::announced, channel, one.side->bytes);
 }
 

@@ -34,10 +34,13 @@
 //   2. So a message is begun if its flow has room, whatever other flows do. The flow has room
 //      once the receiver has taken the messages before it, which its program has asked for before.
 //   3. An announced message needs a receive that waits, and nothing else: the receiver copies from
-//      the sender's memory if that is mapped here, and else answers (`wanted`), with the place of
-//      its own memory if that is symmetric. The sender copies there, or sends pieces through the
-//      data area, which the receiver reads since it waits (I5). From another machine the message
-//      comes straight to its place, and the receiver sees how much of it has come.
+//      the sender's memory if that is mapped here, or if neither end is symmetric and the kernel
+//      lets it read there (PeerMemory), and else answers (`wanted`), with the place of its own
+//      memory if that is symmetric. The sender copies there, or sends pieces through the data area,
+//      which the receiver reads since it waits (I5). Where a read fails, the receiver answers then,
+//      and all of the message comes in pieces; a sender that is dead sends none, which is told as
+//      any death. From another machine the message comes straight to its place, and the receiver
+//      sees how much of it has come.
 //   4. Sides of one call begin independently of each other. So of two calls that wait for each
 //      other, each goes on as far as the other has asked for, in whatever order they list sides.
 //
@@ -61,6 +64,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "core/backend/backend.hpp"
@@ -68,6 +72,7 @@
 #include "core/base/wait.hpp"
 #include "core/host/mailbox.hpp"
 #include "core/host/message_port.hpp"
+#include "core/host/peer_memory.hpp"
 
 namespace symm::host {
 // What a call that passes messages waits for. Any thread of the rank that finds slots may end a
@@ -101,6 +106,7 @@ struct PostedSide {
   size_t moved = 0;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
+  uint64_t header = 0;  // recv: as Announced::header, if `from` is an address of the peer's process
   std::shared_ptr<const MemoryView> held;  // keeps mapped what is copied from or to
 };
 
@@ -111,13 +117,16 @@ class MessagePair {
     const TransportContext& context;
     const MailboxShape& shape;
     size_t llc_bytes;  // of the cache of the last level
+    uint64_t header;   // where this rank has the header of its control segment
+    size_t pull;       // length from which on private memory is read by its receiver; 0: none is
     Word& news;        // grows when a thread has gone on with a side of another thread's call
     Fencing fencing;   // of the words that a peer of this machine may wait for
   };
   // `from`: the mailbox that the peer writes, in this rank's segment. `to`: the one that this rank
-  // writes, in the segment of the peer, whose threads that sleep `sleepers` counts.
+  // writes, in the segment of the peer, whose threads that sleep `sleepers` counts. `memory`: that
+  // of the peer's process.
   MessagePair(const Surroundings& around, int peer, bool same_process, const Mailbox& from,
-      const Mailbox& to, Waiter& sleepers);
+      const Mailbox& to, Waiter& sleepers, const PeerMemory& memory);
   // A peer on another machine.
   MessagePair(const Surroundings& around, int peer, MessagePort& port, Waiter& sleepers);
   MessagePair(MessagePair&&) = delete;
@@ -153,7 +162,7 @@ class MessagePair {
   struct Told {
     SlotKind kind{};
     uint64_t bytes = 0;
-    Place place{};                        // of one that is announced
+    Announced announced{};
     const std::byte* contents = nullptr;  // of one that was left
   };
   struct Arrived {
@@ -182,10 +191,12 @@ class MessagePair {
   void arrive(Channel& channel, const Told& told);
   void match(Channel& channel);
   void meet(Channel& channel, const Told& told);
-  void begin_long(Channel& channel, PostedSide& one, const Place& place);
+  void begin_long(Channel& channel, PostedSide& one, const Announced& announced);
+  void answer(Channel& channel, PostedSide& one, const Place& place);
   void ask_for(Channel& channel, PostedSide& one);
   void take_piece(Channel& channel, const std::byte* from, uint64_t bytes);
   bool pull();
+  bool pull_some(PostedSide& one);
   void finish_receive(Channel& channel);
   uint16_t number_of(const Channel& channel) const noexcept;
 
@@ -193,7 +204,7 @@ class MessagePair {
   bool send();
   bool advance(Channel& channel);
   bool begin(Channel& channel, PostedSide& one);
-  void announce(Channel& channel, PostedSide& one, Place place);
+  void announce(Channel& channel, PostedSide& one, const Place& place);
   bool await_answer(Channel& channel, PostedSide& one);
   bool send_part(Channel& channel, PostedSide& one);
   bool place(Channel& channel, PostedSide& one);
@@ -210,6 +221,7 @@ class MessagePair {
       const std::byte* data, size_t bytes, std::shared_ptr<const MemoryView>& held) const;
   bool is_nontemporal(size_t bytes) const noexcept { return bytes > around_.llc_bytes / 2; }
   bool has_work() const noexcept;
+  void tell_refusal(const std::string& refusal) const;
   void note_sending(uint16_t channel);
   void tell_all() noexcept;
   void tell(Word& word, uint32_t value) noexcept;
@@ -225,6 +237,7 @@ class MessagePair {
   const Mailbox from_;
   const Mailbox to_;
   MessagePort* const port_ = nullptr;  // null: the peer is on this machine
+  PeerMemory memory_;                  // of the peer's process; under the lock
   Waiter& sleepers_;
 
   std::mutex mutex_;

@@ -20,17 +20,20 @@
 #include "core/base/wait.hpp"
 #include "core/host/control.hpp"
 #include "core/host/controls.hpp"
+#include "core/host/mailbox.hpp"
 #include "core/host/message_pair.hpp"
 #include "core/host/message_port.hpp"
+#include "core/host/peer_memory.hpp"
 
 namespace symm::host {
 namespace {
 const char* name_of(const MessageSide& side) { return side.is_send ? "send" : "recv"; }
 }  // namespace
 
-Messages::Messages(Controls& controls)
+Messages::Messages(Controls& controls, size_t pull)
     : controls_(controls),
       llc_bytes_(last_level_cache_bytes()),
+      pull_(pull),
       same_process_(static_cast<size_t>(controls.context().size)),
       pairs_(static_cast<size_t>(controls.context().size)),
       made_(static_cast<size_t>(controls.context().size)) {
@@ -55,20 +58,25 @@ MessagePair& Messages::make_pair_of(int peer) {
     const TransportContext& context = controls_.context();
     const Control& theirs = controls_[peer];
     if (theirs.is_mapped()) {
-      pairs_[index] = std::make_unique<MessagePair>(
-          MessagePair::Surroundings{
-              context, controls_.mailboxes(), llc_bytes_, news_, controls_.fencing()},
-          peer, same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
-          theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter());
+      // The header tells the group and the rank, and lies elsewhere in each process.
+      const PeerMemory memory(context.pid_of(peer), std::as_bytes(std::span(&theirs.header(), 1)));
+      pairs_[index] = std::make_unique<MessagePair>(surroundings(controls_.mailboxes()), peer,
+          same_process_[index], controls_.mine().mailbox(context.machines.local_rank(peer)),
+          theirs.mailbox(context.machines.local_rank(context.rank)), theirs.message_waiter(),
+          memory);
     } else {
       MessagePort& port = controls_.remote()->message_port(peer);
       pairs_[index] = std::make_unique<MessagePair>(
-          MessagePair::Surroundings{context, port.shape(), llc_bytes_, news_, controls_.fencing()},
-          peer, port, controls_.mine().message_waiter());
+          surroundings(port.shape()), peer, port, controls_.mine().message_waiter());
     }
     made_[index].store(pairs_[index].get(), std::memory_order_release);
   }
   return *pairs_[index];
+}
+
+MessagePair::Surroundings Messages::surroundings(const MailboxShape& shape) {
+  const auto header = reinterpret_cast<uintptr_t>(&controls_.mine().header());
+  return {controls_.context(), shape, llc_bytes_, header, pull_, news_, controls_.fencing()};
 }
 
 // One call of this rank, from when its sides are posted until none of them is in a flow.

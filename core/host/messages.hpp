@@ -14,12 +14,14 @@
 #include "core/base/error.hpp"
 #include "core/base/futex.hpp"
 #include "core/host/controls.hpp"
+#include "core/host/mailbox.hpp"
 #include "core/host/message_pair.hpp"
 
 namespace symm::host {
 class Messages {
  public:
-  explicit Messages(Controls& controls);
+  // `pull`: as MessagePair::Surroundings::pull.
+  Messages(Controls& controls, size_t pull);
   ~Messages();
 
   // Whether `peer` is a thread of this process, which can read its memory anywhere.
@@ -36,9 +38,11 @@ class Messages {
   void finish(Call& call, uint64_t timeout_ms, Failure failure);
   MessagePair& pair_of(int peer);
   MessagePair& make_pair_of(int peer);
+  MessagePair::Surroundings surroundings(const MailboxShape& shape);
 
   Controls& controls_;
   const size_t llc_bytes_;
+  const size_t pull_;
   Word news_{0};
   std::vector<bool> same_process_;
   std::mutex making_;

@@ -46,11 +46,12 @@
 
 namespace symm::host {
 namespace {
+size_t value_of(const PlanValues& values, const char* key) {
+  return static_cast<size_t>(values.of(BackendKind::host, key));
+}
+
 Tuning tuning_of(const PlanValues& values) {
-  const auto value = [&](const char* key) {
-    return static_cast<size_t>(values.of(BackendKind::host, key));
-  };
-  return {value("ll"), value("one_shot"), value("step")};
+  return {value_of(values, "ll"), value_of(values, "one_shot"), value_of(values, "step")};
 }
 
 // A number that identifies a set of ranks, whatever their order.
@@ -93,7 +94,7 @@ HostTransport::HostTransport(
     : Transport(remote, **context.revocation->page()),
       controls_(std::move(context), values, remote),
       context_(controls_.context()),
-      messages_(controls_),
+      messages_(controls_, value_of(values, "pull")),
       facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
       calls_(context_.size),
       scratch_(static_cast<size_t>(context_.size)),
