@@ -601,14 +601,10 @@ impl Group {
     /// chunks and their words are. Other collectives by this handle are `InvalidArgument`.
     #[must_use]
     pub fn with_chunks(&self, bytes: usize) -> Self {
-        let chunks = Chunks {
+        self.chunked(Chunks {
             bytes: bytes as u64,
             ..self.chunks
-        };
-        Self {
-            chunks,
-            ..self.clone()
-        }
+        })
     }
 
     /// A handle to this group whose all-gathers say what has come: the word of a chunk of a rank's
@@ -620,15 +616,11 @@ impl Group {
     /// the CUDA back end, while calls by this handle run.
     #[must_use]
     pub unsafe fn with_progress(&self, words: *mut u32, value: u32) -> Self {
-        let chunks = Chunks {
+        self.chunked(Chunks {
             progress: words as usize,
             value,
             ..self.chunks
-        };
-        Self {
-            chunks,
-            ..self.clone()
-        }
+        })
     }
 
     /// A handle to this group whose all-reduces and reduce-scatters wait, for each chunk of `send`,
@@ -640,15 +632,11 @@ impl Group {
     /// release order afterwards.
     #[must_use]
     pub unsafe fn with_ready(&self, words: *const u32, value: u32) -> Self {
-        let chunks = Chunks {
+        self.chunked(Chunks {
             ready: words as usize,
             value,
             ..self.chunks
-        };
-        Self {
-            chunks,
-            ..self.clone()
-        }
+        })
     }
 
     /// A handle to this group that reads the value of words when a call runs, so that a captured
@@ -660,10 +648,13 @@ impl Group {
     /// handle run.
     #[must_use]
     pub unsafe fn with_word_at(&self, value: *const u32) -> Self {
-        let chunks = Chunks {
+        self.chunked(Chunks {
             value_at: value as usize,
             ..self.chunks
-        };
+        })
+    }
+
+    fn chunked(&self, chunks: Chunks) -> Self {
         Self {
             chunks,
             ..self.clone()

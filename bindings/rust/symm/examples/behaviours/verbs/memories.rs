@@ -1,5 +1,6 @@
 //! Verbs on buffers and memories.
 
+use super::sharing::put_back;
 use crate::line::Line;
 use crate::runner::{Gone, Runner};
 use std::any::Any;
@@ -218,32 +219,14 @@ fn taken<T: Any>(r: &mut Runner, name: &str) -> T {
 
 pub fn suspend(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let name = line.text("name");
-    match taken::<Buffer<u8>>(r, name).suspend(line.has("keep") && line.flag("keep")) {
-        Ok(suspended) => {
-            r.put(name, suspended);
-            Ok(())
-        }
-        Err(refused) => {
-            let (buffer, error) = *refused;
-            r.put(name, buffer);
-            Err(error)
-        }
-    }
+    let outcome = taken::<Buffer<u8>>(r, name).suspend(line.has("keep") && line.flag("keep"));
+    put_back(r, name, outcome)
 }
 
 pub fn resume(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let name = line.text("name");
-    match taken::<Suspended<u8>>(r, name).resume() {
-        Ok(buffer) => {
-            r.put(name, buffer);
-            Ok(())
-        }
-        Err(refused) => {
-            let (suspended, error) = *refused;
-            r.put(name, suspended);
-            Err(error)
-        }
-    }
+    let outcome = taken::<Suspended<u8>>(r, name).resume();
+    put_back(r, name, outcome)
 }
 
 pub fn expect_suspended(r: &mut Runner, line: &Line<'_>) -> Result<()> {

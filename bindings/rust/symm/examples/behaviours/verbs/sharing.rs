@@ -59,8 +59,8 @@ pub fn import_bundle(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     r.made(line, bundle)
 }
 
-/// Puts what came of a step under the name of the import that it took.
-fn put_back<New: Any, Old: Any>(
+/// Puts what came of a step under the name of what it took.
+pub(super) fn put_back<New: Any, Old: Any>(
     r: &mut Runner,
     name: &str,
     outcome: std::result::Result<New, Box<(Old, symm::Error)>>,
