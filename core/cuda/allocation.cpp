@@ -25,6 +25,7 @@
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
+#include "core/cuda/borrowed_allocation.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/external_allocation.hpp"
@@ -516,6 +517,10 @@ void Allocation::remap(Fd fd, const BlockExtent& extent) {
   const bool is_alike = extent.mapped == mapped_ && extent.bytes == bytes_ &&
                         extent.offset == offset_ && (extent.on_host != 0) == on_host_;
   if (!is_alike) throw Error(other_size(extent.bytes, bytes_));
+  if (BorrowedAllocation::has_handle(fd)) {
+    throw Error(Status::unsupported,
+        "token: the memory is of cudaMalloc, which the driver maps at no address that was kept");
+  }
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   try {
@@ -533,6 +538,7 @@ std::shared_ptr<Block> DeviceMemory::allocate(size_t bytes, const Placement& pla
 
 std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
   std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
+  if (!foreign && bytes == kWhole) return BorrowedAllocation::around(device_, pointer);
   if (!foreign) refuse_to_adopt(pointer);
   if (const int on = foreign->require_shareable(); on != device_->handle()) {
     throw Error(Status::invalid_argument,
@@ -543,6 +549,13 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
         format("pointer: %p is not a multiple of %zu", pointer, kAdoptedAlignment));
   }
   return Allocation::adopt(device_, *foreign, bytes);
+}
+
+std::shared_ptr<Block> DeviceMemory::import(Fd fd, const BlockExtent& extent, Access access) {
+  if (BorrowedAllocation::has_handle(fd)) {
+    return BorrowedAllocation::import(device_, std::move(fd), extent, access);
+  }
+  return Allocation::import(device_, std::move(fd), extent, access, of_imports_);
 }
 
 // Says what kind of memory this is, which was not mapped by cuMemMap.

@@ -116,9 +116,7 @@ class DeviceMemory final : public ShareableMemory {
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override;
   std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override;
   using ShareableMemory::import;
-  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, Access access) override {
-    return Allocation::import(device_, std::move(fd), extent, access, of_imports_);
-  }
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, Access access) override;
   std::shared_ptr<Block> import_parts(
       const std::vector<Fd>& fds, const BlockExtent& extent) override {
     return Allocation::import_parts(device_, fds, extent);

@@ -22,6 +22,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cuda/allocation.hpp"
+#include "core/cuda/borrowed_allocation.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/external_allocation.hpp"
@@ -185,7 +186,8 @@ class CudaProvider final : public ipc::Provider {
 
   std::optional<int> device_of(const void* pointer) const override {
     const std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
-    return foreign ? std::optional(foreign->require_shareable()) : std::nullopt;
+    return foreign ? std::optional(foreign->require_shareable())
+                   : BorrowedAllocation::device_of(pointer);
   }
 
   int device_for(const ipc::Id& gpu, int asked) const override {

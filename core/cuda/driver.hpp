@@ -91,6 +91,11 @@ struct CUDA_KERNEL_NODE_PARAMS {
   CUcontext ctx;
 };
 
+// The handle of memory that was not made to be shared by a descriptor (the driver's "legacy" IPC).
+struct CUipcMemHandle {
+  char reserved[64];
+};
+
 struct CUmulticastObjectProp {
   unsigned int numDevices;
   size_t size;
@@ -146,6 +151,11 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED = 128;
 inline constexpr int CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED = 132;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86;
 inline constexpr int CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2;
+inline constexpr int CU_POINTER_ATTRIBUTE_BUFFER_ID = 7;
+inline constexpr int CU_POINTER_ATTRIBUTE_IS_MANAGED = 8;
+inline constexpr int CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9;
+inline constexpr unsigned CU_MEMORYTYPE_DEVICE = 2;
+inline constexpr unsigned CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141;
 inline constexpr int CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3;
@@ -227,17 +237,20 @@ inline constexpr int CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3;
   X(cuGraphDestroy, 10000, (CUgraph))
 
 // Calls that a driver may lack; then they are null.
-#define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                        \
-  X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                           \
-  X(cuEventElapsedTime, 12080, (float*, CUevent, CUevent))                                   \
-  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*)) \
-  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                   \
-  X(cuMulticastBindMem, 12010,                                                               \
-      (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t,   \
-          unsigned long long))                                                               \
-  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))      \
-  X(cuMulticastGetGranularity, 12010, (size_t*, const CUmulticastObjectProp*, int))          \
-  X(cuMemGetHandleForAddressRange, 11070, (void*, CUdeviceptr, size_t, int, unsigned long long))
+#define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                            \
+  X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                               \
+  X(cuEventElapsedTime, 12080, (float*, CUevent, CUevent))                                       \
+  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))     \
+  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                       \
+  X(cuMulticastBindMem, 12010,                                                                   \
+      (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t,       \
+          unsigned long long))                                                                   \
+  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))          \
+  X(cuMulticastGetGranularity, 12010, (size_t*, const CUmulticastObjectProp*, int))              \
+  X(cuMemGetHandleForAddressRange, 11070, (void*, CUdeviceptr, size_t, int, unsigned long long)) \
+  X(cuIpcGetMemHandle, 4010, (CUipcMemHandle*, CUdeviceptr))                                     \
+  X(cuIpcOpenMemHandle, 11000, (CUdeviceptr*, CUipcMemHandle, unsigned))                         \
+  X(cuIpcCloseMemHandle, 4010, (CUdeviceptr))
 
 struct Driver {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): these are parts of a declaration

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/borrowed.hpp"
 #include "core/backend/provider.hpp"
 #include "core/base/error.hpp"
 #include "core/ipc/lease.hpp"
@@ -63,6 +64,7 @@ Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, in
   made.mapped_bytes = extent.mapped;
   made.on_host = extent.on_host != 0;
   made.memory = std::move(memory);
+  made.is_borrowed = symm::is_borrowed(made.memory.get()) || any_is_borrowed(parts);
   made.parts = std::move(parts);
   made.valid_from = next_number();
   const uint64_t id = made.id;
@@ -79,9 +81,26 @@ Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, in
   return added;
 }
 
+bool Exports::any_is_borrowed(std::span<const Export::Part> parts) noexcept {
+  return std::any_of(parts.begin(), parts.end(), [this](const Export::Part& part) {
+    const Export* const block = find(part.block);
+    return block != nullptr && block->is_borrowed;
+  });
+}
+
+// Whether memory that nobody keeps for importers is gone.
+bool Exports::was_freed(const Export& exported) noexcept {
+  if (!exported.is_borrowed) return false;
+  if (!exported.is_table()) return !exported.memory || !exported.memory->still_at_owner();
+  return std::any_of(exported.parts.begin(), exported.parts.end(), [this](const auto& part) {
+    const Export* const block = find(part.block);
+    return block == nullptr || was_freed(*block);
+  });
+}
+
 // Tokens of the block that had the slot before have lower numbers than those that get it now.
 void Exports::take_slot(Export& exported) {
-  if (exported.slot != kNoSlot) return;
+  if (exported.slot != kNoSlot || exported.is_borrowed) return;
   if (!free_slots_.empty()) {
     exported.slot = free_slots_.back();
     free_slots_.pop_back();
@@ -182,6 +201,8 @@ Export& Exports::require_valid(const Token& token) {
   if (exported->released && (hold == exported->holds.end() || hold->second.until.expired())) {
     throw Error(Status::invalid_handle, over);
   }
+
+  if (was_freed(*exported)) throw Error(Status::invalid_handle, over);
 
   if (token.number < exported->valid_from ||
       exported->withdrawn.covers({token.block, token.offset, token.bytes}, token.number)) {

@@ -67,6 +67,9 @@ struct Export {
   uint64_t mapped_bytes = 0;
   bool on_host = false;
   bool adopted = false;
+  // It goes when its owner frees it; of a bundle, some of its blocks. Each import of it asks,
+  // because nobody tells of that.
+  bool is_borrowed = false;
   uint32_t slot = kNoSlot;
   uint64_t valid_from = 0;  // tokens of lower numbers are void, whatever the piece
   Withdrawn withdrawn;
@@ -145,6 +148,8 @@ class Exports {
  private:
   uint64_t next_number() noexcept;
   void take_slot(Export& exported);
+  bool any_is_borrowed(std::span<const Export::Part> parts) noexcept;
+  bool was_freed(const Export& exported) noexcept;
   void end(Export& table, uint64_t before);
   template <class Change>
   void with_parts(uint64_t id, const Change& change);

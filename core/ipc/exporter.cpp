@@ -321,6 +321,7 @@ LeasedMapping Exporter::claim(const Token& token, Access access, void* stream) {
       own.mapping->as = {exported.device, access};
       provider = exported.provider;
       own.mapping->on_host = exported.on_host;
+      own.mapping->is_borrowed = exported.is_borrowed;
     } catch (const Error&) {
       ++statistics_.total.refused_imports;
       throw;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/borrowed.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/background_tasks.hpp"
@@ -351,6 +352,7 @@ void ExporterConnection::take(LeasedMapping& leased, const Token& token, const P
   awaited_.reset();
   leased.mapping->block = std::move(block);
   leased.mapping->on_host = extent.on_host != 0;
+  leased.mapping->is_borrowed = is_borrowed(leased.mapping->block.get());
   mappings_.add_piece(*leased.mapping, token);
 }
 

@@ -86,6 +86,7 @@ symm_ipc_info_t HeldLease::info() const noexcept {
   info.exporter_alive = !kept_ && (!connection_ || connection_->alive()) ? 1 : 0;
   info.flags = leased_.mapping->as.access == Access::read_only ? SYMM_IPC_READ_ONLY : 0;
   if (kept_) info.flags |= SYMM_IPC_SUSPENDED;
+  if (leased_.mapping->is_borrowed) info.flags |= SYMM_IPC_DIES_WITH_MAKER;
   if (leased_.mapping->is_released && info.exporter_alive != 0) info.flags |= SYMM_IPC_RELEASED;
   return info;
 }
@@ -119,6 +120,11 @@ void HeldLease::let_wait(void* stream) const {
   require_awake();
   const Provider& provider = ipc_provider(kind());
   provider.check_stream(stream, leased_.mapping->as.device);
+  if (leased_.mapping->is_borrowed && connection_ && !connection_->alive()) {
+    throw Error({Status::peer_failed, -1, token_.pid,
+        format("ipc: process %ld is gone, and the memory that it had of cudaMalloc with it",
+            token_.pid)});
+  }
   if (connection_) {
     connection_->wait_for_exporter(token_, provider, stream, leased_.mapping->as.device);
   } else {

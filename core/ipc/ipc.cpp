@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/borrowed.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
@@ -118,7 +119,13 @@ std::optional<Place> imported_at(const void* pointer, uint64_t bytes) {
   if (!mapping) return std::nullopt;
   const Provider& provider = ipc_provider(static_cast<BackendKind>(token.backend));
   Place place{{mapping->block, &provider, mapping->as.device, token.offset}, std::nullopt};
-  if (exporter_alive) place.token = std::move(token);
+  if (exporter_alive) {
+    place.token = std::move(token);
+  } else if (mapping->is_borrowed) {
+    throw Error({Status::peer_failed, -1, token.pid,
+        format("pointer: process %ld is gone, and the memory that it had of cudaMalloc with it",
+            token.pid)});
+  }
   return place;
 }
 
@@ -182,6 +189,17 @@ void settle_hold(ExportOptions& options) {
     throw Error(
         Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
   }
+}
+
+// A token holds memory for the imports to come. What is not symm's to keep cannot be held: that is
+// refused if the call asks for it, and left out if the environment does for all tokens.
+void settle_hold(ExportOptions& options, const Exporter::Source& source, bool is_asked_for) {
+  if (options.hold_ms == 0 || !is_borrowed(source.block.get())) return;
+  if (is_asked_for) {
+    throw Error(Status::unsupported,
+        "options.hold_ms: the memory is of cudaMalloc, which goes when its owner frees it");
+  }
+  options.hold_ms = 0;
 }
 
 // The blocks of the pieces of a bundle, each found once.
@@ -321,6 +339,7 @@ std::vector<std::byte> export_memory(
   source.provider->check_stream(stream, source.device);
 
   if (!token) {
+    settle_hold(options, source, is_hold_asked_for || options.hold_imports != 0);
     return fitting(service.exporter.make_token(source, bytes, options, stream));
   }
 
@@ -336,6 +355,7 @@ std::vector<std::byte> export_memory(
 
 std::vector<std::byte> export_bundle(
     std::span<const symm_ipc_piece_t> pieces, ExportOptions options, void* stream) {
+  const bool is_hold_asked_for = options.hold_ms != 0 || options.hold_imports != 0;
   settle_hold(options);
   // The service is there before the memory is found, so that the release of what was found sees it.
   Service& service = Services::current();
@@ -354,6 +374,9 @@ std::vector<std::byte> export_bundle(
   }
   const Exporter::Source& first = sources.all().front();
   first.provider->check_stream(stream, first.device);
+  for (const Exporter::Source& source : sources.all()) {
+    settle_hold(options, source, is_hold_asked_for);
+  }
   return encode(service.exporter.make_bundle(sources.all(), placed, options, stream));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/borrowed.hpp"
 #include "core/backend/suspendable.hpp"
 #include "core/base/error.hpp"
 #include "core/ipc/bundle.hpp"
@@ -79,7 +80,9 @@ void Mappings::complete(Mapping& bundle, std::shared_ptr<BundleTable> table,
       if (!one.block) {
         one.block = std::move(blocks[i]);
         one.on_host = table->blocks()[i].on_host != 0;
+        one.is_borrowed = is_borrowed(one.block.get());
       }
+      bundle.is_borrowed = bundle.is_borrowed || one.is_borrowed;
       one.pieces.emplace(token.offset, Mapping::Piece{token.bytes, token.number});
     }
   } catch (...) {
@@ -108,7 +111,8 @@ void Mappings::let_blocks_go(Mapping& bundle, Garbage& garbage) {
 void Mappings::forget(Mapping& mapping, Garbage& garbage) {
   const bool is_for_all = mapping.as.place == 0;
   if (mapping.users != 0) return;
-  if (mapping.block && !mapping.retired && !orphaned_ && is_for_all) return;
+  const bool may_be_kept = !mapping.retired && !mapping.is_borrowed && !orphaned_ && is_for_all;
+  if (mapping.block && may_be_kept) return;
   let_blocks_go(mapping, garbage);
   garbage.push_back(std::move(mapping.block));
   const auto found = all_.find({mapping.origin.block, mapping.as});
@@ -155,6 +159,10 @@ void Mappings::drop_unused(Garbage& garbage) {
 }
 
 std::vector<std::shared_ptr<Block>> Mappings::set_apart(Mapping& mapping, Garbage& garbage) {
+  if (mapping.is_borrowed) {
+    throw Error(Status::unsupported,
+        "ipc: the memory is of cudaMalloc, which the driver maps at no address that was kept");
+  }
   drop_unused(garbage);
   std::vector<Mapping*> parts;
   for (const auto& block : mapping.blocks) {

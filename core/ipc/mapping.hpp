@@ -36,6 +36,7 @@ struct Mapping {
   MappedAs as;
   bool on_host = false;                  // the host may touch it, though it may be a device's
   bool retired = false;                  // the exporter has ended it: not kept for a next import
+  bool is_borrowed = false;              // goes with its maker, or some of the bundle does: so, too
   std::atomic<bool> is_released{false};  // it was ended without being withdrawn
   struct Piece {
     uint64_t bytes;

@@ -737,6 +737,293 @@ TEST_F(CudaIpc, AnAllocationThatSymmDidNotMake) {
   both(exporting, importing);
 }
 
+// Makes each driver call of `body` fail in turn, and returns the names of those calls.
+std::set<std::string> each_call_fails(
+    const std::function<void()>& body, const std::function<void(const std::string&)>& then = {}) {
+  std::set<std::string> calls;
+  for (int n = 1; n < 50; ++n) {
+    const Outcome ended = outcome_of(n, [&](Outcome&, Status*&) { body(); });
+    if (ended.failed.empty()) return calls;
+    calls.insert(ended.failed);
+    EXPECT_TRUE(ended.message.empty() || ended.message.find(ended.failed) != std::string::npos);
+    if (then) then(ended.failed);
+  }
+  throw std::runtime_error("there is no end of calls that fail");
+}
+
+// Memory of cudaMalloc, which goes when its owner says so.
+struct Ordinary {
+  explicit Ordinary(size_t bytes, int device = 0, bool has_handle = true)
+      : size(bytes), memory(fake_cuda::ordinary_memory(bytes, device, has_handle)) {}
+  ~Ordinary() { free(); }
+  Ordinary(Ordinary&&) = delete;
+
+  void free() { fake_cuda::free_ordinary(std::exchange(memory, nullptr)); }
+  uint32_t* words() const { return static_cast<uint32_t*>(memory); }
+
+  size_t size;
+  void* memory;
+};
+
+std::vector<symm_ipc_piece_t> pieces_of(
+    const std::vector<std::unique_ptr<Ordinary>>& segments, uint32_t each) {
+  std::vector<symm_ipc_piece_t> pieces;
+  for (uint32_t i = 0; i < segments.size() * each; ++i) {
+    uint32_t* const word = segments[i % segments.size()]->words() + i;
+    *word = i;
+    pieces.push_back({sizeof(symm_ipc_piece_t), word, 4, nullptr, nullptr, 0});
+  }
+  return pieces;
+}
+
+constexpr size_t kSegment = size_t{2} << 20;
+
+TEST_F(CudaIpc, APieceOfMemoryOfCudaMalloc) {
+  const auto exporting = [&] {
+    const Ordinary owned(kSegment, 1);
+    owned.words()[256] = 5;
+    for (int i = 0; i < 2; ++i) {
+      put_token(owned.words() + 256, 400);
+    }
+    ASSERT_TRUE(stats().exported_blocks == 1);
+    const std::span<const std::byte> token(facts->token, facts->size);
+    const auto own = import_memory(token, {}, nullptr);
+    ASSERT_TRUE(own->data() == reinterpret_cast<std::byte*>(owned.words() + 256));
+    ASSERT_TRUE(own->info().flags == SYMM_IPC_DIES_WITH_MAKER);
+    expect_failure(Status::unsupported, {"options.flags", "cudaMalloc"},
+        [&] { import_memory(token, {0, "", -1, Access::read_only}, nullptr); });
+    reach(0);
+    await(1);
+    ASSERT_TRUE(owned.words()[257] == 6);
+    ASSERT_TRUE(holders(owned.words() + 300, 4).processes == 2);
+    reach(2);
+    await(3);
+    withdraw(owned.memory, 4, 20'000);  // of another piece
+  };
+
+  const auto importing = [&] {
+    {
+      const auto import = import_offer();
+      ASSERT_TRUE(std::exchange(word(import, 1), 6) == 0 && word(import, 0) == 5);
+      const symm_ipc_info_t info = import->info();
+      ASSERT_TRUE(info.device == 1 && info.offset == 1024 && info.block_bytes == kSegment);
+      ASSERT_TRUE(info.flags == SYMM_IPC_DIES_WITH_MAKER && info.host_memory == 0);
+
+      const auto again = import_offer();
+      ASSERT_TRUE(again->data() == import->data() && fake_cuda::live()["opened"] == 1);
+      expect_failure(Status::unsupported, {"options.flags", "cudaMalloc"}, [&] {
+        import_memory({facts->token, facts->size}, {0, "", -1, Access::read_only}, nullptr);
+      });
+      const auto single = import_offer(nullptr, 0);
+      expect_failure(Status::unsupported, {"ipc", "cudaMalloc"}, [&] { single->suspend(nullptr); });
+      ASSERT_TRUE(word(single, 1) == 6);
+      reach(1);
+      await(2);
+    }
+    // It is not kept for a next import, since its owner may free it.
+    ASSERT_TRUE(fake_cuda::live()["opened"] == 0 && stats().imported_blocks == 0);
+    ASSERT_TRUE(word(import_offer(), 1) == 6);
+    reach(3);
+  };
+
+  both(exporting, importing);
+}
+
+// The driver numbers allocations: a token is not one of what lies at the address later.
+TEST_F(CudaIpc, ATokenOfFreedMemoryOfCudaMalloc) {
+  const auto exporting = [&] {
+    Ordinary owned(kSegment);
+    void* const there = owned.memory;
+    offer(owned.words(), 4);
+    await(1);
+    owned.free();
+    const Ordinary next(kSegment);
+    ASSERT_TRUE(next.memory == there);
+    reach(2);
+    await(3);
+    next.words()[0] = 7;
+    put_token(next.words(), 4);
+    ASSERT_TRUE(stats().exported_blocks == 1);
+    reach(4);
+    await(5);
+  };
+
+  const auto importing = [&] {
+    const auto import = import_offer();
+    reach(1);
+    await(2);
+    for (const Access access : {Access::read_write, Access::read_only}) {
+      expect_failure(Status::invalid_handle, {"token", "released by its owner"},
+          [&] { import_memory({facts->token, facts->size}, {0, "", -1, access}, nullptr); });
+    }
+    reach(3);
+    await(4);
+    const auto next = import_offer();
+    ASSERT_TRUE(word(next, 0) == 7 && next->data() != import->data());
+    reach(5);
+  };
+
+  both(exporting, importing);
+}
+
+// Tensors of a caching allocator: many pieces in few allocations, each of which is opened once.
+TEST_F(CudaIpc, ABundleInMemoryOfCudaMalloc) {
+  constexpr uint32_t kSegments = 3;
+  constexpr uint32_t kEach = 100;
+  const auto exporting = [&] {
+    std::vector<std::unique_ptr<Ordinary>> segments;
+    for (uint32_t i = 0; i < kSegments; ++i) {
+      segments.push_back(std::make_unique<Ordinary>(kSegment));
+    }
+    const Owned symmetric(4096);
+    symmetric.word(0) = kSegments * kEach;
+    std::vector<symm_ipc_piece_t> pieces = pieces_of(segments, kEach);
+    pieces.push_back({sizeof(symm_ipc_piece_t), &symmetric.word(0), 4, nullptr, nullptr, 0});
+    std::vector<std::byte> token;
+    const std::map<std::string, long> calls =
+        fake_cuda::calls_of([&] { token = export_bundle(pieces, {}, nullptr); });
+    ASSERT_TRUE(calls.at("cuIpcGetMemHandle") == kSegments);
+    std::copy(token.begin(), token.end(), facts->token);
+    facts->size = token.size();
+    reach(0);
+    await(1);
+    segments[1]->free();
+    reach(2);
+    await(3);
+  };
+
+  const auto importing = [&] {
+    {
+      const auto bundle = import_offer();
+      for (uint32_t i = 0; i <= kSegments * kEach; ++i) {
+        ASSERT_TRUE(*static_cast<uint32_t*>(bundle->piece(i).pointer) == i);
+      }
+      ASSERT_TRUE(bundle->info().flags == SYMM_IPC_DIES_WITH_MAKER);
+      ASSERT_TRUE(fake_cuda::live()["opened"] == kSegments);
+      expect_failure(Status::unsupported, {"ipc", "cudaMalloc"}, [&] { bundle->suspend(nullptr); });
+    }
+    ASSERT_TRUE(fake_cuda::live()["opened"] == 0);
+    reach(1);
+    await(2);
+    expect_failure(
+        Status::invalid_handle, {"token", "released by its owner"}, [&] { import_offer(); });
+    ASSERT_TRUE(fake_cuda::live()["opened"] == 0);
+    reach(3);
+  };
+
+  both(exporting, importing);
+}
+
+TEST_F(CudaIpc, MemoryOfCudaMallocIsMappedAtNoKeptAddress) {
+  const auto exporting = [&] {
+    const Owned owned(kSegment);
+    const Ordinary ordinary(kSegment);
+    offer(owned.buffer->data(), 4);
+    await(1);
+    put_token(ordinary.memory, 4);
+    reach(2);
+    await(3);
+  };
+
+  const auto importing = [&] {
+    const auto import = import_offer();
+    import->suspend(nullptr);
+    reach(1);
+    await(2);
+    const std::map<std::string, long> before = fake_cuda::live();
+    expect_failure(Status::unsupported, {"token", "cudaMalloc"},
+        [&] { resume_import(*import, {facts->token, facts->size}, {}, nullptr); });
+    ASSERT_TRUE(fake_cuda::live() == before);
+    ASSERT_TRUE(import->info().flags == SYMM_IPC_SUSPENDED);
+    reach(3);
+  };
+
+  both(exporting, importing);
+}
+
+TEST_F(CudaIpc, MemoryOfCudaMallocDiesWithItsMaker) {
+  const auto exporting = [&] {
+    const Ordinary owned(kSegment);
+    offer(owned.words(), 4096);
+    pause();
+  };
+
+  const auto importing = [&] {
+    auto import = import_offer();
+    reach(1);
+    ASSERT_TRUE(eventually([&] { return import->info().exporter_alive == 0; }));
+    ASSERT_TRUE(import->info().flags == SYMM_IPC_DIES_WITH_MAKER);
+    const auto is_gone = [](const std::function<void()>& call) {
+      expect_failure(Status::peer_failed, {"is gone"}, call);
+    };
+    is_gone([&] { import->let_wait(nullptr); });
+    is_gone([&] { export_memory(import->data(), import->bytes(), {}, nullptr); });
+    is_gone([&] { import_offer(); });
+    import.reset();
+    ASSERT_TRUE(fake_cuda::live()["opened"] == 0);
+  };
+
+  Process exporter(exporting);
+  Process importer(importing);
+  await(1);
+  exporter.kill(SIGKILL);
+  importer.expect_success("importer");
+}
+
+TEST_F(CudaIpc, WhatCannotBePromisedOfMemoryOfCudaMalloc) {
+  Process([&] {
+    const Ordinary owned(kSegment);
+    const std::vector<symm_ipc_piece_t> pieces = {
+        {sizeof(symm_ipc_piece_t), owned.memory, 4, nullptr, nullptr, 0}};
+    const auto both_refuse = [&](const ExportOptions& options) {
+      for (const bool is_bundle : {false, true}) {
+        expect_failure(Status::unsupported, {"options.hold_ms", "cudaMalloc"}, [&] {
+          is_bundle ? export_bundle(pieces, options, nullptr)
+                    : export_memory(owned.memory, 4, options, nullptr);
+        });
+      }
+    };
+    both_refuse({.hold_ms = 1000});
+    setenv("SYMM_IPC_HOLD_MS", "1000", 1);
+    both_refuse({.hold_imports = 1});
+    export_bundle(pieces, {}, nullptr);
+    export_memory(owned.memory, 4, {}, nullptr);
+
+    const Ordinary pool(kSegment, 0, false);
+    expect_failure(Status::invalid_argument, {"pointer", "cudaMallocAsync", "cuIpcGetMemHandle"},
+        [&] { export_memory(pool.memory, 4, {}, nullptr); });
+    expect_failure(Status::invalid_argument, {"bytes", "go beyond"},
+        [&] { export_memory(owned.words() + 1, kSegment, {}, nullptr); });
+  }).expect_success("the owner");
+}
+
+TEST_F(CudaIpc, AnyDriverCallMayFailWithMemoryOfCudaMalloc) {
+  const auto exporting = [&] {
+    const Ordinary owned(kSegment);
+    put_token(owned.memory, 4);
+    const auto calls = each_call_fails([&] { export_memory(owned.memory, 4, {}, nullptr); });
+    ASSERT_TRUE(calls.contains("cuIpcGetMemHandle") && calls.contains("cuPointerGetAttribute"));
+    offer(owned.memory, 4);  // the token before ends if the driver does not know the memory
+    await(1);
+    ASSERT_TRUE(eventually([] { return stats().leases == 0; }));
+  };
+
+  const auto importing = [&] {
+    import_offer();
+    // What could not be asked of the device at a release goes with the next one.
+    const auto nothing_is_open = [](const std::string& failed) {
+      collect();
+      if (fake_cuda::live()["opened"] == 0) return;
+      throw std::runtime_error("something is left after " + failed);
+    };
+    const auto calls = each_call_fails([&] { import_offer(); }, nothing_is_open);
+    ASSERT_TRUE(calls.contains("cuIpcOpenMemHandle"));
+    reach(1);
+  };
+
+  both(exporting, importing);
+}
+
 // Memory is mapped by a fabric handle where both processes can do so, and by a
 // descriptor otherwise. Memory of the host is memory of the host at the importer, too.
 TEST_F(CudaIpc, MapsByFabricHandleOrDescriptor) {
@@ -836,20 +1123,6 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
   };
 
   both(exporting, importing);
-}
-
-// Makes each driver call of `body` fail in turn, and returns the names of those calls.
-std::set<std::string> each_call_fails(
-    const std::function<void()>& body, const std::function<void(const std::string&)>& then = {}) {
-  std::set<std::string> calls;
-  for (int n = 1; n < 50; ++n) {
-    const Outcome ended = outcome_of(n, [&](Outcome&, Status*&) { body(); });
-    if (ended.failed.empty()) return calls;
-    calls.insert(ended.failed);
-    EXPECT_TRUE(ended.message.empty() || ended.message.find(ended.failed) != std::string::npos);
-    if (then) then(ended.failed);
-  }
-  throw std::runtime_error("there is no end of calls that fail");
 }
 
 // A driver call that fails in an export or an import is named, and nothing is left.

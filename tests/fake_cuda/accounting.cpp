@@ -49,6 +49,9 @@ std::map<std::string, long> live() {
       {"graph", count(s.graphs)}, {"host", count(s.host) + count(s.registered)},
       {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
 
+  for (const auto& [address, memory] : s.ordinary) {
+    if (memory.opened != 0) ++all["opened"];
+  }
   for (const auto& [handle, object] : s.memories) {
     if (!object.bound.empty()) all["binding"] += count(object.bound);
   }

@@ -59,7 +59,7 @@ Settings& settings();
 
 // The number of objects that exist, by kind: "handle", "reservation", "mapping",
 // "stream", "event", "graph", "host", "context", "pushed"; and "binding" (of memory to
-// a multicast object) if there is any.
+// a multicast object) and "opened" (ordinary memory of other processes) if there is any.
 std::map<std::string, long> live();
 
 // Bytes of the memory of cuMemCreate() that exists.
@@ -114,7 +114,8 @@ std::vector<std::string> violations();
 long fabric_imports();
 
 // Memory of a device as cudaMalloc makes it: known to the driver, but not made by cuMemCreate.
-void* ordinary_memory(size_t bytes);
+// With `has_handle` false there is no handle by which to share it, as of a pool's.
+void* ordinary_memory(size_t bytes, int device = 0, bool has_handle = true);
 void free_ordinary(void* memory);
 
 // The locations that may touch the mapping of an address, as (location type, id), in

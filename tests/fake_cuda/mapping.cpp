@@ -62,23 +62,34 @@ std::pair<int, int> location(const void* address) {
 }
 
 // All memory that the driver knows is of one kind.
-API cuPointerGetAttribute(void* value, int, CUdeviceptr address) {
-  CUdeviceptr base = 0;
-  size_t bytes = 0;
-  if (const CUresult result = cuMemGetAddressRange(&base, &bytes, address)) return result;
-  *static_cast<unsigned*>(value) = 2;
+API cuPointerGetAttribute(void* value, int attribute, CUdeviceptr address) {
+  ENTER();
+  const auto of = ordinary_at(address);
+  const bool is_known =
+      of != state().ordinary.end() || mapping_at(address) != state().mappings.end();
+  if (is_known && attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
+    *static_cast<unsigned*>(value) = CU_MEMORYTYPE_DEVICE;
+    return CUDA_SUCCESS;
+  }
+  if (of == state().ordinary.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID) {
+    *static_cast<unsigned long long*>(value) = of->second.id;
+  } else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED) {
+    *static_cast<unsigned*>(value) = 0;
+  } else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
+    *static_cast<int*>(value) = of->second.device;
+  } else {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   return CUDA_SUCCESS;
 }
 
 API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
   ENTER();
-  if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {
-    --of;
-    if (address - of->first < of->second) {
-      *base = of->first;
-      *bytes = of->second;
-      return CUDA_SUCCESS;
-    }
+  if (const auto of = ordinary_at(address); of != state().ordinary.end()) {
+    *base = of->first;
+    *bytes = of->second.bytes;
+    return CUDA_SUCCESS;
   }
 
   const auto at = mapping_at(address);

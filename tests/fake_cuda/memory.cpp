@@ -1,5 +1,5 @@
-// Memory by handle, which is made, shared by file descriptors and released; and
-// ordinary memory, for which nothing is mapped.
+// Memory by handle, which is made, shared by file descriptors and released; and memory of the
+// host.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -212,20 +212,7 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   return CUDA_SUCCESS;
 }
 
-// ---- memory of the host, and memory of a device as cudaMalloc makes it
-
-void* ordinary_memory(size_t bytes) {
-  const std::lock_guard lock(state().mutex);
-  void* memory = ::operator new(bytes);
-  state().ordinary[reinterpret_cast<CUdeviceptr>(memory)] = bytes;
-  return memory;
-}
-
-void free_ordinary(void* memory) {
-  const std::lock_guard lock(state().mutex);
-  state().ordinary.erase(reinterpret_cast<CUdeviceptr>(memory));
-  ::operator delete(memory);
-}
+// ---- memory of the host
 
 API cuMemHostAlloc(void** host, size_t bytes, unsigned) {
   MAY_FAIL();

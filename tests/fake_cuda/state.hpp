@@ -65,8 +65,18 @@ struct State : Settings {
   // The descriptors of files that were imported, by their number.
   std::map<unsigned long, std::weak_ptr<const int>> files;
   std::map<CUdeviceptr, size_t> reservations;
-  // Memory as cudaMalloc makes it.
-  std::map<CUdeviceptr, size_t> ordinary;
+  // Memory as cudaMalloc makes it, and what was opened of another process's.
+  struct Ordinary {
+    size_t bytes;
+    std::shared_ptr<const int> fd;
+    int device;
+    unsigned long long id;
+    bool has_handle;
+    int opened = 0;  // how often; 0: it is this process's own
+  };
+  std::map<CUdeviceptr, Ordinary> ordinary;
+  // Where ordinary memory was freed last: the next lies there again if it has room.
+  CUdeviceptr freed_ordinary = 0;
   // The locations that may touch a mapping.
   std::map<CUdeviceptr, std::vector<CUmemLocation>> access;
   long fabric_imports = 0;
@@ -131,9 +141,11 @@ int number_of(CUdevice device);
 // Contexts that this thread has pushed.
 size_t contexts_pushed();
 
-// ---- memory.cpp and mapping.cpp. The mutex is held.
+// ---- memory.cpp, mapping.cpp and ordinary.cpp. The mutex is held.
 
 void forget_unused(unsigned long long handle);
+// The ordinary memory that contains an address.
+std::map<CUdeviceptr, State::Ordinary>::iterator ordinary_at(CUdeviceptr address);
 // The mapping that contains an address.
 std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address);
 

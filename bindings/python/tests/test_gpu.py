@@ -134,6 +134,47 @@ def rank_torch_expandable_segments(group):
         assert (array.torch() == 3).all().item()
 
 
+def rank_torch_shares_weights(group):
+    """The weights of a module, in the memory that PyTorch's allocator gives in each mode."""
+    torch, device = torch_on(group)
+    import symm.torch
+
+    name = f"weights-{os.getppid()}"
+    for version, expandable in enumerate((False, True)):
+        torch.cuda.empty_cache()
+        torch.cuda.memory._set_allocator_settings(f"expandable_segments:{expandable}")
+        torch.manual_seed(version)
+        # Small tensors share a segment, and the large one has others.
+        layers = [torch.nn.Linear(64, 64) for _ in range(8)] + [torch.nn.Linear(64, 1 << 20)]
+        model = torch.nn.Sequential(*layers).to(device)
+        expected = {key: tensor.cpu() for key, tensor in model.state_dict().items()}
+        if group.rank == 0:
+            symm.ipc_publish(name, version, symm.torch.share(model.state_dict()))
+            group.barrier()
+            group.synchronize()
+            symm.ipc_withdraw_version(name, version, timeout=60)
+        else:
+            token = symm.ipc_lookup(name, version=version)[1]
+            tensors = symm.torch.load(token)
+            model.load_state_dict(tensors, assign=True)
+            for key, tensor in model.state_dict().items():
+                assert torch.equal(tensor.cpu(), expected[key]), key
+                assert tensor.data_ptr() == tensors[key].data_ptr()
+            if expandable:
+                tensors.suspend()
+                tensors.resume()
+                assert torch.equal(tensors["8.weight"].cpu(), expected["8.weight"])
+            else:
+                with pytest.raises(symm.UnsupportedError, match="cudaMalloc"):
+                    symm.torch.load(token, read_only=True)
+                with pytest.raises(symm.UnsupportedError, match="cudaMalloc"):
+                    tensors.suspend()
+            del model, tensors, tensor
+            torch.cuda.synchronize()
+            group.barrier()
+            group.synchronize()
+
+
 def rank_fill(group):
     """Elements of any type, number and place, in the block of the other rank."""
     torch, device = torch_on(group)

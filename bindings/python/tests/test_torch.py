@@ -1761,6 +1761,27 @@ def test_the_weights_of_a_module_go_to_another_process_by_a_token(kind, tmp_path
             symm.torch.share({"nothing": nothing})
 
 
+def test_tensors_that_cannot_be_mapped_for_reading_only_are_mapped_for_writing(monkeypatch):
+    pytest.importorskip("torch", reason=NO_TORCH)
+    import symm.torch
+
+    asked = []
+
+    def import_bundle(token, *, read_only, **options):
+        asked.append(read_only)
+        if read_only:
+            raise symm.UnsupportedError("options.flags: the memory is of cudaMalloc")
+        return {}
+
+    monkeypatch.setattr(symm, "import_bundle", import_bundle)
+    assert symm.torch.load(b"") == {}
+    assert asked == [True, False]
+    with pytest.raises(symm.UnsupportedError, match="cudaMalloc"):
+        symm.torch.load(b"", read_only=True)
+    assert symm.torch.load(b"", read_only=False) == {}
+    assert asked == [True, False, True, False]
+
+
 def main(chapter, kind, *arguments):
     import torch
 

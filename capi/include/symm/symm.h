@@ -5435,9 +5435,10 @@ typedef struct {
  * @param pointer         anywhere inside a buffer of symm_alloc() or an import of
  *                        symm_ipc_import(); with CUDA also inside any allocation that the
  *                        driver can export (cuMemCreate with a POSIX file descriptor), which
- *                        then is kept until symm_ipc_withdraw(). A token for imported memory
- *                        names the process that made that memory, or this one if that one is
- *                        dead.
+ *                        then is kept until symm_ipc_withdraw(); and inside memory of
+ *                        cudaMalloc, which is not kept (SYMM_IPC_DIES_WITH_MAKER). A token for
+ *                        imported memory names the process that made that memory, or this one
+ *                        if that one is dead.
  * @param bytes           length of the piece; the whole buffer is mapped by the importer,
  *                        whatever it is. With 0 bytes `pointer` may be NULL or anything: the
  *                        token stays good, and its import has no memory and no owner, but the
@@ -5452,7 +5453,7 @@ typedef struct {
  *                                    is not kept; hold_ms or hold_imports beside
  *                                    SYMM_IPC_NO_HOLD; or the stream is being captured.
  * @retval SYMM_ERR_UNSUPPORTED       hold_ms for imported memory, which only its owner can
- *                                    hold.
+ *                                    hold, or for memory of cudaMalloc.
  * @retval SYMM_ERR_UNAVAILABLE       the directory is not private or its path is too long, this
  *                                    process is ending, or a rank of a group that failed may
  *                                    still write to the memory.
@@ -5526,7 +5527,9 @@ typedef struct {
  *                                    piece has bytes; a name is too long, is not one line of
  *                                    UTF-8, or is that of two pieces; about_bytes is too large;
  *                                    or the pieces lie in memory of several devices.
+ * @retval SYMM_ERR_UNSUPPORTED       hold_ms, and some of the memory is of cudaMalloc.
  * @retval SYMM_ERR_UNAVAILABLE       as symm_ipc_export().
+ * @retval SYMM_ERR_PEER_FAILED       as symm_ipc_export().
  * @retval SYMM_ERR_OUT_OF_MEMORY     there is no memory for what the pieces are.
  * @retval SYMM_ERR_SYSTEM            a system call failed.
  */
@@ -5552,6 +5555,12 @@ SYMM_API symm_status_t symm_ipc_export_bundle(const symm_ipc_piece_t *pieces, si
 #define SYMM_IPC_RELEASED UINT64_C(4)
 /** In symm_ipc_info_t.flags alone: it has its addresses and no memory: symm_ipc_suspend(). */
 #define SYMM_IPC_SUSPENDED UINT64_C(8)
+/**
+ * In symm_ipc_info_t.flags alone: the memory, or some of the bundle's, is of cudaMalloc, and
+ * symm cannot keep it. It goes when its owner frees it, and when the exporter ends: what is
+ * read there afterwards is undefined. symm_ipc_info_t.exporter_alive tells of the end.
+ */
+#define SYMM_IPC_DIES_WITH_MAKER UINT64_C(16)
 
 /** How to import. NULL means the defaults. */
 typedef struct {
@@ -5590,7 +5599,8 @@ typedef struct {
  *                                    forged; options.device is out of range, or not 0 without
  *                                    SYMM_IPC_ON_DEVICE; or the stream is being captured.
  * @retval SYMM_ERR_UNSUPPORTED       the token was made by a version of symm whose tokens this
- *                                    one cannot read; the message names both versions.
+ *                                    one cannot read; the message names both versions. Or
+ *                                    SYMM_IPC_READ_ONLY, for memory of cudaMalloc.
  * @retval SYMM_ERR_UNAVAILABLE       the token was made on another machine or by another user,
  *                                    or its GPU or directory is not visible here.
  * @retval SYMM_ERR_INVALID_HANDLE    the memory was released or withdrawn.
@@ -5639,8 +5649,8 @@ typedef struct {
   /** 1 if the host may touch it: memory of the host back end, or of SYMM_ALLOC_HOST. */
   int32_t host_memory;
   /**
-   * SYMM_IPC_READ_ONLY if it is mapped for reading only, SYMM_IPC_RELEASED and
-   * SYMM_IPC_SUSPENDED; or 0.
+   * SYMM_IPC_READ_ONLY if it is mapped for reading only, SYMM_IPC_RELEASED,
+   * SYMM_IPC_SUSPENDED and SYMM_IPC_DIES_WITH_MAKER; or 0.
    */
   uint64_t flags;
 } symm_ipc_info_t;
@@ -5697,6 +5707,7 @@ SYMM_API symm_status_t symm_ipc_bundle_find(symm_ipc_t *ipc, const char *name,
  * @param options  NULL means the defaults; the call does not wait.
  * @param stream   stream that waits.
  * @retval SYMM_ERR_INVALID_ARGUMENT  the stream is being captured.
+ * @retval SYMM_ERR_PEER_FAILED       the exporter is gone, and the memory is of cudaMalloc.
  */
 SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, const symm_call_options_t *options,
                                             void *stream);
@@ -5735,7 +5746,7 @@ SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, const symm_call_opti
  * @retval SYMM_ERR_INVALID_ARGUMENT  it is suspended; this process uses the memory otherwise;
  *                                    or the stream is being captured.
  * @retval SYMM_ERR_UNSUPPORTED       the memory is this process's own, and was imported for
- *                                    reading only.
+ *                                    reading only; or it is of cudaMalloc.
  * @retval SYMM_ERR_SYSTEM            a system call failed. The import is suspended, and some of
  *                                    its memory stays until it is resumed or released.
  */
@@ -5762,7 +5773,7 @@ SYMM_API symm_status_t symm_ipc_suspend(symm_ipc_t *ipc, const symm_call_options
  * @retval SYMM_ERR_INVALID_ARGUMENT  it is not suspended; what the token names lies otherwise,
  *                                    or is memory of this process, which stays at its own
  *                                    address; and as symm_ipc_import().
- * @retval SYMM_ERR_UNSUPPORTED       as symm_ipc_import().
+ * @retval SYMM_ERR_UNSUPPORTED       as symm_ipc_import(); or the memory is of cudaMalloc.
  * @retval SYMM_ERR_UNAVAILABLE       as symm_ipc_import().
  * @retval SYMM_ERR_INVALID_HANDLE    the memory was released or withdrawn.
  * @retval SYMM_ERR_PEER_FAILED       the exporter is gone.

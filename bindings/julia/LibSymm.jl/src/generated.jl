@@ -414,6 +414,12 @@ const SYMM_IPC_RELEASED = UInt64(0x4)
 In symm_ipc_info_t.flags alone: it has its addresses and no memory: symm_ipc_suspend().
 """
 const SYMM_IPC_SUSPENDED = UInt64(0x8)
+"""
+In symm_ipc_info_t.flags alone: the memory, or some of the bundle's, is of cudaMalloc, and
+symm cannot keep it. It goes when its owner frees it, and when the exporter ends: what is
+read there afterwards is undefined. symm_ipc_info_t.exporter_alive tells of the end.
+"""
+const SYMM_IPC_DIES_WITH_MAKER = UInt64(0x10)
 
 """Ranks that share memory, deadlines and failures."""
 mutable struct symm_group_t end

@@ -522,7 +522,7 @@ def ipc_export(
     Args:
         memory: a `Buffer`, an array of symm's or of any package in such a buffer, or a tuple
             (address, number of bytes). On CUDA it may lie in any memory that the driver can
-            export, such as PyTorch's expandable segments.
+            export, such as that of PyTorch's allocator.
         hold: seconds for which the memory is kept for this token.
         hold_imports: the number of imports after which it is not kept any longer.
         stream: work that was issued on this stream before is visible after the import.

@@ -517,6 +517,11 @@ constants! {
     /// In symm_ipc_info_t.flags alone: it has its addresses and no memory: symm_ipc_suspend().
     /// A flag of symm_ipc_import_options_t.
     pub const SYMM_IPC_SUSPENDED: u64 = 8;
+    /// In symm_ipc_info_t.flags alone: the memory, or some of the bundle's, is of cudaMalloc,
+    /// and symm cannot keep it. It goes when its owner frees it, and when the exporter ends:
+    /// what is read there afterwards is undefined. symm_ipc_info_t.exporter_alive tells of the
+    /// end. A flag of symm_ipc_import_options_t.
+    pub const SYMM_IPC_DIES_WITH_MAKER: u64 = 16;
 }
 
 structs! {

@@ -440,8 +440,8 @@ known! {
         pub host_memory: bool =
             "Whether the host may touch the memory, though it may be mapped for a device.";
         pub flags: u64 =
-            "`SYMM_IPC_READ_ONLY` if it is mapped for reading only, `SYMM_IPC_RELEASED` and
-`SYMM_IPC_SUSPENDED`; or 0.";
+            "`SYMM_IPC_READ_ONLY` if it is mapped for reading only, `SYMM_IPC_RELEASED`,
+`SYMM_IPC_SUSPENDED` and `SYMM_IPC_DIES_WITH_MAKER`; or 0.";
     }
 }
 

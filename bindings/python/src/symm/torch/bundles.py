@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import symm
-from symm.errors import InvalidArgumentError
+from symm.errors import InvalidArgumentError, UnsupportedError
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
@@ -17,18 +17,22 @@ def share(
 ) -> bytes:
     """One token for tensors by their names, as ``module.state_dict()`` has them. [local] [stream]
 
-    Nothing is copied: `load()` maps the memory that the tensors have here, so they lie in memory
-    of symm's, such as that of a heap's pool, or on CUDA in any memory that the driver can export
-    (``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``). On CUDA, `load()` sees the results of
-    what the current stream has been given.
+    Nothing is copied: `load()` maps the memory that the tensors have here. It is memory of symm's,
+    such as that of a heap's pool, or on CUDA that of PyTorch's allocator. symm keeps the memory
+    for those who have loaded it, even when this process is gone, unless it is of cudaMalloc, as
+    PyTorch's is without ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``: then the tensors have
+    to stay here for as long as others use them. On CUDA, `load()` sees the results of what the
+    current stream has been given.
 
     Args:
         tensors: contiguous tensors of one device, by their names.
-        hold: seconds for which the memory is kept for this token, as in `symm.ipc_export()`.
+        hold: seconds for which the memory is kept for this token, as in `symm.ipc_export()`. Memory
+            of cudaMalloc cannot be kept so.
         hold_imports: the number of imports after which it is not kept any longer.
 
     Raises:
-        InvalidArgumentError: a tensor is not contiguous, or lies in memory that cannot be shared.
+        InvalidArgumentError: a tensor is not contiguous, or lies in memory that cannot be shared,
+            such as a pool of cudaMallocAsync.
     """
     found = {name: tensor.detach() for name, tensor in tensors.items()}
     devices = {tensor.device for tensor in found.values() if tensor.numel()}
@@ -46,7 +50,7 @@ def load(
     timeout: float | None = None,
     directory: str | None = None,
     device: int | None = None,
-    read_only: bool = True,
+    read_only: bool | None = None,
 ) -> Tensors:
     """Map the tensors that `share()` has named, by their names. [local] [blocking] [stream]
 
@@ -60,12 +64,24 @@ def load(
         timeout: seconds for the exporter's answer, as in `symm.import_bundle()`.
         directory: the path in this process of the exporter's $SYMM_IPC_DIRECTORY.
         device: the CUDA ordinal for which to map the memory; None: the GPU that has it.
-        read_only: map the memory so that it cannot be written.
+        read_only: map the memory so that it cannot be written. None: unless some of it is of
+            cudaMalloc, which the driver maps for writing only.
+
+    Raises:
+        UnsupportedError: with `read_only`, some of the memory is of cudaMalloc.
     """
-    bundle = symm.import_bundle(
-        token, timeout=timeout, directory=directory, device=device, read_only=read_only
-    )
-    return Tensors(bundle)
+
+    def import_it(for_reading: bool) -> symm.Bundle:
+        return symm.import_bundle(
+            token, timeout=timeout, directory=directory, device=device, read_only=for_reading
+        )
+
+    try:
+        return Tensors(import_it(read_only is not False))
+    except UnsupportedError:
+        if read_only is not None:
+            raise
+    return Tensors(import_it(False))
 
 
 class Tensors(dict[str, torch.Tensor]):
@@ -93,6 +109,7 @@ class Tensors(dict[str, torch.Tensor]):
         Raises:
             InvalidArgumentError: they are suspended, or another import, a token or a group of
                 this process uses the memory.
+            UnsupportedError: some of the memory is of cudaMalloc.
         """
         self._bundle.suspend(self._stream())
 
