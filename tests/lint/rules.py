@@ -744,6 +744,21 @@ def pins():
                     yield f"{name}:{number}: {tool} {version} is not the pinned {pinned[tool]}"
 
 
+def dependencies():
+    """A file whose object depends on more than the compiler sees is compiled by itself: CMake
+    forgets that in a unit of several files.
+    """
+    wanted = re.compile(r"set_source_files_properties\((?:[^()]|\([^()]*\))*\)")
+    for name in files():
+        if not name.endswith("CMakeLists.txt"):
+            continue
+        text = "\n".join(lines(name))
+        for call in wanted.finditer(text):
+            if "OBJECT_DEPENDS" in call[0] and "SKIP_UNITY_BUILD_INCLUSION ON" not in call[0]:
+                number = text.count("\n", 0, call.start()) + 1
+                yield f"{name}:{number}: OBJECT_DEPENDS needs SKIP_UNITY_BUILD_INCLUSION ON"
+
+
 RULES = (
     spdx,
     machine_paths,
@@ -764,6 +779,7 @@ RULES = (
     comments,
     statements,
     pins,
+    dependencies,
 )
 
 

@@ -390,6 +390,16 @@ CASES = [
         },
         [".pre-commit-config.yaml:1: ruff 0.17.5 is not the pinned 0.17.6"],
     ),
+    (
+        "what an object depends on is not lost in a unit of several files",
+        "dependencies",
+        {
+            "a/CMakeLists.txt": "set_source_files_properties(a.cpp PROPERTIES OBJECT_DEPENDS b)\n",
+            "b/CMakeLists.txt": "set_source_files_properties(\n  a.cpp\n  PROPERTIES OBJECT_DEPENDS"
+            ' "${all}" SKIP_UNITY_BUILD_INCLUSION ON\n)\n',
+        },
+        ["a/CMakeLists.txt:1: OBJECT_DEPENDS needs SKIP_UNITY_BUILD_INCLUSION ON"],
+    ),
 ]
 
 
