@@ -32,7 +32,7 @@ struct Layout {
   X(control, 12, "control segments")                                                             \
   /* Control block, pads, memory table and scratch of a rank on a GPU, and what the kernels */   \
   /* of two ranks write there: kernels/cuda/args.hpp. */                                         \
-  X(cuda_control, 3, "control blocks of CUDA groups")                                            \
+  X(cuda_control, 4, "control blocks of CUDA groups")                                            \
   /* The algorithm, grid and pieces that follow from a call: all ranks must choose alike. */     \
   X(plans, 2, "choices of algorithms")                                                           \
   /* What a message engine carries: core/multinode/messages.hpp. */                              \

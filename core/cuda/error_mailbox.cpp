@@ -30,10 +30,9 @@
 
 namespace symm::cuda {
 namespace {
-// The page begins with the error record. Behind it lie the words {abort, departed} on their way to
-// the device, and a word that was read from there.
+// The page begins with the error record. Behind it lie what kernels are told, and a word that was
+// read from the device.
 constexpr size_t kPage = 4096;
-constexpr size_t kWords = 1024;
 constexpr size_t kRead = 2048;
 
 // The control blocks of small and of large groups have equal words.
@@ -42,8 +41,10 @@ using Large = ControlWordsOf<kMaxRanks>;
 constexpr size_t kSpoilt = offsetof(Small, spoilt);
 constexpr size_t kAbort = offsetof(Small, abort);
 static_assert(kSpoilt == offsetof(Large, spoilt) && kAbort == offsetof(Large, abort));
-static_assert(kAbort + sizeof(uint32_t) == offsetof(Small, departed) &&
-              offsetof(Small, departed) == offsetof(Large, departed));
+// What they are told is the same for both, as far as a small group has ranks.
+using ToldOfAny = ToldOf<kMaxRanks>;
+static_assert(offsetof(ToldOfAny, departed) == offsetof(ToldOf<kSmallRanks>, departed));
+static_assert(kToldAt + sizeof(ToldOfAny) <= kRead);
 
 Operation operation_of(const ErrorRecord& record) {
   return static_cast<Operation>(record.operation & ((1U << kOperationBits) - 1));
@@ -234,10 +235,7 @@ Failure bad_piece_of(const ErrorRecord& record, const TransportContext& context)
 }
 }  // namespace
 
-ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device, bool is_large)
-    : device_(std::move(device)),
-      departed_words_(static_cast<size_t>(
-          is_large ? RankSetOf<kMaxRanks>::kWords : RankSetOf<kSmallRanks>::kWords)) {
+ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   void* host = nullptr;
@@ -294,33 +292,23 @@ uint64_t ErrorMailbox::read(CUdeviceptr word, size_t bytes) {
 void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control,
     const std::shared_ptr<Allocation>& stages, bool abort,
     const RankSetOf<kMaxRanks>& departed) noexcept {
-  if (abort) abort_.store(1, std::memory_order_release);
-  for (size_t word = 0; word < departed_words_; ++word) {
-    departed_[word].fetch_or(departed.word[word], std::memory_order_release);
+  auto& told = *reinterpret_cast<ToldOfAny*>(host_ + kToldAt);
+  for (int word = 0; word < RankSetOf<kMaxRanks>::kWords; ++word) {
+    std::atomic_ref(told.departed.word[word]).fetch_or(departed.word[word]);
   }
-  do_elsewhere([=, self = shared_from_this()] {
-    self->store(control->address(), stages->address(), abort);
-  });
+  if (!abort) return;
+  std::atomic_ref(told.abort).store(1);
+  do_elsewhere([=, self = shared_from_this()] { self->store(*control, *stages); });
 }
 
-void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept {
+void ErrorMailbox::store(const Allocation& control, const Allocation& stages) noexcept {
   const Driver& driver = device_->driver();
-
-  // These words only grow, so it does not matter which of two copies comes first, nor that one may
-  // be under way.
-  auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
-  words[0].store(abort_.load(std::memory_order_acquire), std::memory_order_relaxed);
-  for (size_t word = 0; word < departed_words_; ++word) {
-    words[1 + word].store(
-        departed_[word].load(std::memory_order_acquire), std::memory_order_release);
-  }
-
   // If there is no context any more, there is no kernel either.
   const ContextGuard current(*device_, std::nothrow);
+  const CUdeviceptr one = address_ + kToldAt + offsetof(ToldOfAny, abort);
   // `spoilt` comes before `abort`, and so before a kernel leaves: the next one finds it.
-  if (abort) driver.cuMemcpyAsync(stages + kSpoilt, address_ + kWords, sizeof(uint32_t), stream_);
-  driver.cuMemcpyAsync(
-      control + kAbort, address_ + kWords, (1 + departed_words_) * sizeof(uint32_t), stream_);
+  driver.cuMemcpyAsync(stages.address() + kSpoilt, one, sizeof(uint32_t), stream_);
+  driver.cuMemcpyAsync(control.address() + kAbort, one, sizeof(uint32_t), stream_);
 }
 
 Failure failure_of(

@@ -18,8 +18,7 @@
 namespace symm::cuda {
 class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
  public:
-  // `is_large`: the control blocks are those of a large group.
-  ErrorMailbox(std::shared_ptr<Device> device, bool is_large);
+  explicit ErrorMailbox(std::shared_ptr<Device> device);
   ~ErrorMailbox();
   ErrorMailbox(ErrorMailbox&&) = delete;
 
@@ -34,26 +33,21 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
   // by any thread; the context must be current.
   uint64_t read(CUdeviceptr word, size_t bytes = sizeof(uint64_t));
 
-  // Stores the words that kernels look at (ControlWords::abort and departed, and spoilt in the
-  // block that has the stages), from a stream of symm's own, past whatever the user's streams do.
-  // May be called by any thread. Waits for nothing, though the driver may wait: another thread
-  // calls it, which keeps the blocks until then.
+  // Tells kernels that wait (kernels/cuda/args.hpp: Told), past whatever the user's streams and the
+  // driver do. After an abort the words of the control blocks that kernels read without a wait,
+  // ControlWords::abort and spoilt, follow by a stream of symm's own. There the driver may wait, so
+  // another thread calls it, which keeps the blocks until then. May be called by any thread.
   void tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages,
       bool abort, const RankSetOf<kMaxRanks>& departed) noexcept;
 
  private:
-  void store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept;
+  void store(const Allocation& control, const Allocation& stages) noexcept;
 
   std::shared_ptr<Device> device_;
-  // Words of the set of ranks that have left, in a control block.
-  const size_t departed_words_;
   std::byte* host_ = nullptr;
   CUdeviceptr address_ = 0;
   CUstream stream_ = nullptr;
   std::mutex reading_;
-  // The failures that were told so far.
-  std::atomic<uint32_t> abort_{0};
-  std::atomic<uint32_t> departed_[RankSetOf<kMaxRanks>::kWords]{};
 };
 
 // Puts the record of a kernel that gave up into words.

@@ -83,7 +83,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       uuids_(controls_.size()),
       links_(controls_.size()),
       atomic_reach_(group_.device),
-      mailbox_(std::make_shared<ErrorMailbox>(group_.device, group_.is_large)),
+      mailbox_(std::make_shared<ErrorMailbox>(group_.device)),
       collectives_(group_, stats_),
       messages_(group_),
       piece_copies_(group_) {

@@ -113,11 +113,9 @@ struct ControlWordsOf {
   // there what was meant for a kernel that gave up, so no kernel uses the stages any more. This
   // word comes first, since a small group may work in the stages of a large one.
   uint32_t spoilt;
-  // Set by the host, and by a kernel that gives up. A kernel that waits looks here after every
-  // thousand polls, and leaves if it is set.
+  // Set by a kernel that gives up or finds Told::abort, and later by the host too. A kernel that
+  // waits looks here after every thousand polls, and leaves if it is set.
   uint32_t abort;
-  // The ranks that have left.
-  RankSetOf<kRanks> departed;
   // Elects the thread that writes the error record.
   uint32_t failed;
   uint32_t check_epoch;
@@ -261,6 +259,21 @@ struct ErrorRecord {
   uint64_t peer_detail;
   uint64_t peer_count;
 };
+
+// What the host tells kernels that wait. It stores these words in the page of the error record,
+// kToldAt bytes behind it, and never needs the driver for that: while a thread copies between
+// pageable memory and the null stream, the driver begins no copy of another thread, and the work
+// that it waits for may be a kernel that waits for these words. All of them only grow.
+template <int kRanks>
+struct ToldOf {
+  // Not 0: kernels are to leave.
+  uint32_t abort;
+  // The ranks that have left.
+  RankSetOf<kRanks> departed;
+};
+using Told = ToldOf<kRoom>;
+inline constexpr uint32_t kToldAt = 1024;
+static_assert(sizeof(ErrorRecord) <= kToldAt);
 
 // The operation that was under way, for messages: the number of a collective, or one of these.
 enum class Operation : uint32_t {

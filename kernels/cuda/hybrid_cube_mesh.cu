@@ -46,7 +46,7 @@ struct Blamed {
     if ((missing & neighbours) != 0) return lowest(missing & neighbours);
     const int source = lowest(missing);
     const int relay = partner_of(args, source);
-    const uint32_t departed = load_relaxed(&words_of(args.comm, args.comm.rank).departed.word[0]);
+    const uint32_t departed = load_relaxed(&told_to(args.comm).departed.word[0]);
     return ((departed >> source | departed >> relay) & 1U) != 0 ? relay : source;
   }
 };

@@ -433,14 +433,13 @@ __device__ __noinline__ bool keep_looking(const Block& s, SpinState& spin, RankS
   const WaitError trouble = trouble_with(s.comm, spin, RankSet{});
   if (trouble == WaitError::aborted) return false;
 
-  const ControlWords& mine = words_of(s.comm, s.comm.rank);
   RankSet left{};
   for (uint32_t i = 0; i < s.args.count; ++i) {
     const SideArgs& side = s.side(i);
     const SideState& state = s.shared.side[i];
     if (is_over(state) || side.kind == SideKind::copy) continue;
 
-    const bool has_left = have_left(mine, RankSet::of(side.peer));
+    const bool has_left = have_left(s.comm, RankSet::of(side.peer));
     const bool is_gone = has_left && gone.has(side.peer);
     if (trouble == WaitError::timeout || is_gone) {
       const bool has_begun = state.phase != Phase::awaits_post && side.kind == SideKind::send;

@@ -30,6 +30,10 @@ __device__ __forceinline__ ControlWords& stages_words(const DeviceComm& comm) {
   return *reinterpret_cast<ControlWords*>(comm.stages[comm.rank]);
 }
 
+__device__ __forceinline__ const Told& told_to(const DeviceComm& comm) {
+  return *reinterpret_cast<const Told*>(comm.record + kToldAt);
+}
+
 // Writes the error record, unless another thread has, and makes all kernels that wait leave.
 static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer,
     uint32_t channel, uint32_t expected, uint32_t seen, uint64_t peer_detail = 0,
@@ -86,13 +90,25 @@ static __device__ __noinline__ bool check_token(
 }
 
 // Have all of these ranks left?
-__device__ __forceinline__ bool have_left(const ControlWords& mine, const RankSet& peers) {
+__device__ __forceinline__ bool have_left(const DeviceComm& comm, const RankSet& peers) {
+  const RankSet& departed = told_to(comm).departed;
   bool all = true;
 #pragma unroll
   for (int w = 0; w < RankSet::kWords; ++w) {
-    all = all && (load_relaxed(&mine.departed.word[w]) & peers.word[w]) == peers.word[w];
+    all = all && (load_relaxed(&departed.word[w]) & peers.word[w]) == peers.word[w];
   }
   return all;
+}
+
+// Is this kernel to leave?
+__device__ __forceinline__ bool is_aborted(const DeviceComm& comm) {
+  ControlWords& mine = words_of(comm, comm.rank);
+  if (load_relaxed(&mine.abort) != 0) return true;
+  if (load_relaxed(&told_to(comm).abort) == 0) return false;
+  // Before this kernel leaves, so that the next one finds it.
+  store_relaxed(&stages_words(comm).spoilt, 1U);
+  store_relaxed(&mine.abort, 1U);
+  return true;
 }
 
 // Why a wait has to end, or WaitError::none. `peers` can write what is waited for; the wait ends
@@ -100,9 +116,8 @@ __device__ __forceinline__ bool have_left(const ControlWords& mine, const RankSe
 // when `deadlines` timeouts have passed.
 __device__ __forceinline__ WaitError trouble_with(
     const DeviceComm& comm, SpinState& spin, const RankSet& peers, uint64_t deadlines = 1) {
-  ControlWords& mine = words_of(comm, comm.rank);
-  if (load_relaxed(&mine.abort) != 0) return WaitError::aborted;
-  if (!peers.is_empty() && have_left(mine, peers)) {
+  if (is_aborted(comm)) return WaitError::aborted;
+  if (!peers.is_empty() && have_left(comm, peers)) {
     // By now everything would have been seen that the peer stored before it left.
     if (spin.left) return WaitError::departed;
     spin.left = true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -404,6 +405,42 @@ TEST_F(CudaControlPath, AFailureOnTheDeviceIsToldWithTheTag) {
     all_there.arrive_and_wait();
   });
   gives_up = false;
+}
+
+// A thread that copies to pageable memory waits for a kernel, the driver makes all others wait for
+// that thread, and the kernel waits for a rank that does not come.
+TEST_F(CudaControlPath, KernelsAreToldOfAnAbortWhileTheDriverWaits) {
+  static const cuda::ToldOf<cuda::kSmallRanks>* told = nullptr;
+  fake_cuda::carry_out("symm_one_shot_f32_2", [](const void* arguments) -> std::function<bool()> {
+    const cuda::DeviceComm comm = static_cast<const cuda::CollectiveArgs*>(arguments)->comm;
+    if (comm.size != 0 && comm.rank == 0) {
+      told = reinterpret_cast<const cuda::ToldOf<cuda::kSmallRanks>*>(comm.record + cuda::kToldAt);
+    }
+    return [] { return true; };
+  });
+
+  std::barrier together(2);
+  as_groups(2, [&](int rank, const auto& group) {
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1'000'000), 0);
+    run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::f32));
+    together.arrive_and_wait();
+    if (rank == 0) {
+      EXPECT_EQ(told->abort, 0U);
+      fake_cuda::settings().copying = true;
+    }
+    together.arrive_and_wait();
+    if (rank == 1) group->fail({Status::aborted, rank, 0, "a test"});
+
+    if (rank == 0) {
+      const auto is_told = [] { return std::atomic_ref(told->abort).load() != 0; };
+      for (int i = 0; i < 5000 && !is_told(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      EXPECT_TRUE(is_told());
+      fake_cuda::settings().copying = false;
+    }
+    together.arrive_and_wait();
+  });
 }
 
 // The rows of a rank that is alone are normalised where they lie, all by one kernel.

@@ -59,6 +59,8 @@ std::function<bool()> barrier(const void* arguments) {
   if (args.comm.size == 0) return [] { return true; };
   return [args, claimed = std::map<int, uint32_t>()]() mutable {
     Words& mine = words_of(args, args.comm.rank);
+    auto& told =
+        *reinterpret_cast<cuda::ToldOf<cuda::kMaxRanks>*>(args.comm.record + cuda::kToldAt);
     bool over = true;
     for (int rank = 0; rank < args.comm.size; ++rank) {
       if (!args.ranks.has(rank)) continue;
@@ -67,7 +69,7 @@ std::function<bool()> barrier(const void* arguments) {
         ++std::atomic_ref(words_of(args, rank).from_peers.barrier[args.channel][args.comm.rank]);
       }
       const auto come = std::atomic_ref(mine.from_peers.barrier[args.channel][rank]).load();
-      const auto departed = std::atomic_ref(mine.departed.word[rank / 32]).load();
+      const auto departed = std::atomic_ref(told.departed.word[rank / 32]).load();
       over = over && (come >= claimed[rank] || (departed >> rank % 32 & 1U) != 0);
     }
     return over;

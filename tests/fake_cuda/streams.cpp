@@ -199,6 +199,7 @@ API cuGraphDestroy(CUgraph graph) { return forget_graph(graph); }
 API cuGraphExecDestroy(CUgraphExec ready) { return forget_graph(ready); }
 
 API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  wait_while_copying();
   MAY_FAIL();
   wait_while_held();
   return run(stream, [=] {
@@ -236,17 +237,20 @@ CUresult set(CUdeviceptr to, Value value, size_t count, CUstream stream) {
 }  // namespace
 
 API cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
+  wait_while_copying();
   MAY_FAIL();
   return set(to, value, count, stream);
 }
 
 API cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
+  wait_while_copying();
   MAY_FAIL();
   return set(to, value, count, stream);
 }
 
 API cuMemsetD2D32Async(
     CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height, CUstream stream) {
+  wait_while_copying();
   MAY_FAIL();
   return run(stream, [=] {
     for (size_t row = 0; row < height; ++row) {
@@ -257,6 +261,7 @@ API cuMemsetD2D32Async(
 }
 
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  wait_while_copying();
   MAY_FAIL();
   // What is cleared at this size is fresh. Its pages are zero already, and touching all of them
   // would cost memory.

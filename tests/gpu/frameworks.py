@@ -255,9 +255,18 @@ def torch_kill(rank, folder):
         dist.all_reduce(data)
     torch.cuda.synchronize()
 
+    # While one thread copies to pageable memory, the driver lets others wait. A kernel of NCCL would
+    # keep that copy until an abort.
+    copies = (
+        int(os.environ.get("TRIAL", "0")) % 2 == 1 and os.environ.get("SYMM_NCCL_OPS") != "none"
+    )
+
     def call():
         dist.all_reduce(data)
-        torch.cuda.synchronize()
+        if copies:
+            data.cpu()
+        else:
+            torch.cuda.synchronize()
 
     def use():
         # NCCL's kernels wait for the dead rank until then.

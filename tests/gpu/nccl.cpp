@@ -732,15 +732,16 @@ void expect_context(const Member& me, const std::string& what) {
   expect(is_usable, me.who(what) + ": the context stays usable");
 }
 
-// The first rank's work waits for ranks that never come, and another thread aborts.
-void aborts(Member& me) {
+// The first rank's work waits for ranks that never come, and another thread aborts. `wait` is how
+// the first rank waits for that work, which is on `stream`.
+void abort_while(Member& me, cudaStream_t stream, const std::function<cudaError_t()>& wait) {
   constexpr size_t kCount = 100'003;
   me.together();
-  me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, me.stream), "all-reduce");
+  me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, stream), "all-reduce");
   me.settle();
   const auto start = std::chrono::steady_clock::now();
   if (me.rank == 0) {
-    me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, me.stream), "lonely all-reduce");
+    me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, stream), "lonely all-reduce");
     watch().at(me.who("abort from another thread"));
     Result result = symm::nccl::kInternalError;
     const int device = me.device();
@@ -749,7 +750,7 @@ void aborts(Member& me) {
       cuda(cudaSetDevice(device), "cudaSetDevice");
       result = nccl().abort(me.comm);
     });
-    expect(cudaStreamSynchronize(me.stream) == cudaSuccess, me.who("the stream goes on"));
+    expect(wait() == cudaSuccess, me.who("the stream goes on"));
     other.join();
     expect(result == symm::nccl::kSuccess, me.who("ncclCommAbort: " + std::to_string(result)));
     const double took = gpu::seconds_since(start);
@@ -762,12 +763,25 @@ void aborts(Member& me) {
   expect_context(me, "after an abort");
 }
 
-// The last rank's process is killed, and the others hear its name.
-void kill(Member& me) {
+void aborts(Member& me) {
+  abort_while(me, me.stream, [&] { return cudaStreamSynchronize(me.stream); });
+}
+
+// The driver begins no copy for another thread before this one is over.
+void aborts_copy(Member& me) {
+  std::vector<std::byte> pageable(100'003);
+  abort_while(me, nullptr, [&] {
+    return cudaMemcpy(pageable.data(), me.ordinary, pageable.size(), cudaMemcpyDeviceToHost);
+  });
+}
+
+// The last rank's process is killed, and the others hear its name. `wait` is what they do behind an
+// all-reduce with it, which is on `stream`.
+void kill_before(Member& me, cudaStream_t stream, const std::function<cudaError_t()>& wait) {
   constexpr size_t kCount = 100'003;
   for (int i = 0; i < 3; ++i) {
     me.together();
-    me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, me.stream), "all-reduce");
+    me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, stream), "all-reduce");
     me.settle();
   }
   if (me.rank == me.size - 1) {
@@ -776,7 +790,8 @@ void kill(Member& me) {
     raise(SIGKILL);
   }
   watch().at(me.who("death of a rank"));
-  me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, me.stream), "all-reduce with the dead");
+  me.right(all_reduce(me, at(me, 0), at(me, 8), kCount, stream), "all-reduce with the dead");
+  expect(wait() == cudaSuccess, me.who("the stream goes on"));
   Result state = symm::nccl::kSuccess;
   const auto is_known = [&] {
     me.right(nccl().async_error(me.comm, &state), "ncclCommGetAsyncError");
@@ -796,6 +811,17 @@ void kill(Member& me) {
   me.comm = nullptr;
   expect(cudaStreamSynchronize(me.stream) == cudaSuccess, me.who("the stream goes on"));
   expect_context(me, "after a death");
+}
+
+void kill(Member& me) {
+  kill_before(me, me.stream, [] { return cudaSuccess; });
+}
+
+void kill_copy(Member& me) {
+  std::vector<std::byte> pageable(100'003);
+  kill_before(me, nullptr, [&] {
+    return cudaMemcpy(pageable.data(), me.ordinary, pageable.size(), cudaMemcpyDeviceToHost);
+  });
 }
 
 // What a trial of kill() left: milliseconds from the kill to when each survivor knew the name.
@@ -1000,7 +1026,10 @@ using Body = void (*)(Member&);
 constexpr std::pair<const char*, Body> kChapters[] = {{"collectives", collectives},
     {"groups", groups}, {"graphs", graphs}, {"streams", streams}, {"windows", windows},
     {"splits", splits}, {"pending", pending}, {"host_time", host_time}, {"aborts", aborts},
-    {"kill", kill}};
+    {"aborts_copy", aborts_copy}, {"kill", kill}, {"kill_copy", kill_copy}};
+
+// The last rank is killed in it.
+bool is_of_death(const std::string& chapter) { return chapter.starts_with("kill"); }
 
 void run_member(Body body, int rank, int size, bool in_threads, const std::string& directory) {
   int devices = 0;
@@ -1059,7 +1088,7 @@ void run_trial(
     return std::vector<std::string>{chapter, in_threads ? "threads" : "processes",
         std::to_string(rank), std::to_string(size), directory.path()};
   };
-  gpu::run_roles(in_threads ? 1 : size, prepare, std::string(chapter) == "kill" ? size - 1 : -1);
+  gpu::run_roles(in_threads ? 1 : size, prepare, is_of_death(chapter) ? size - 1 : -1);
   if (testing::Test::HasFailure()) {
     std::ifstream log(directory / "log");
     std::cout << log.rdbuf();
@@ -1094,7 +1123,7 @@ TEST_P(Chapters, AreRight) {
     GTEST_SKIP() << "ranks share a GPU from NCCL 2.30 on, and here is " << version;
   }
 
-  const bool is_kill = std::string(chapter) == "kill";
+  const bool is_kill = is_of_death(chapter);
   const int trials = is_kill ? gpu::machine().trials : 1;
   std::vector<double> named;
   for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
@@ -1129,6 +1158,16 @@ INSTANTIATE_TEST_SUITE_P(Time, Chapters,
 INSTANTIATE_TEST_SUITE_P(Death, Chapters,
     testing::Combine(
         testing::Values("kill"), testing::Values(By::nccl, By::symm), testing::Values(false)),
+    name_of_case);
+// Threads that share a GPU share its null stream, too. A kernel of NCCL waits for a dead rank until
+// the program aborts, which this one does not before the copy is over.
+INSTANTIATE_TEST_SUITE_P(Copies, Chapters,
+    testing::Combine(testing::Values("aborts_copy"), testing::Values(By::nccl, By::symm),
+        testing::Values(false)),
+    name_of_case);
+INSTANTIATE_TEST_SUITE_P(DeathDuringACopy, Chapters,
+    testing::Combine(
+        testing::Values("kill_copy"), testing::Values(By::symm), testing::Values(false)),
     name_of_case);
 }  // namespace
 

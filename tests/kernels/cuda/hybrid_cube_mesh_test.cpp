@@ -62,7 +62,7 @@ class Calls {
 
   void leave(int rank) {
     for (int other = 0; other < 8; ++other) {
-      if (other != rank) ranks.words(other).departed.add(rank);
+      if (other != rank) ranks.told(other).departed.add(rank);
     }
   }
 

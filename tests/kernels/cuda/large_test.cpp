@@ -194,7 +194,7 @@ TEST(LargeKernels, TheRankThatIsMissingIsNamed) {
     std::vector<Operands> call{Operands(Collective::allreduce, kSome, 4)};
     for (int rank = 0; rank < kSome; ++rank) {
       if (rank == kMissing) continue;
-      if (has_left) ranks.words(rank).departed.add(kMissing);
+      if (has_left) ranks.told(rank).departed.add(kMissing);
       const auto r = static_cast<size_t>(rank);
       ranks.launch(rank, symm_large_ll_reduce,
           args_of(ranks, r, Collective::allreduce, call[0].send[r], call[0].recv[r], 4));

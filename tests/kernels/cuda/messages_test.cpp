@@ -341,7 +341,7 @@ TEST(MessageKernel, NamesTheRankThatDoesNotCome) {
       Ranks::Options options = options_of(3);
       options.timeout_ns = 500'000;
       Passing passing(options, 3);
-      if (has_left) passing.ranks().words(0).departed.add(2);
+      if (has_left) passing.ranks().told(0).departed.add(2);
       const Message lost = is_send ? Message{0, 2, 1, 8, true, 8} : Message{2, 0, 1, 8, true, 8};
       passing.pass({{0, 1, 0, 8, false, 8}, lost}, 2);
       ASSERT_TRUE(passing.ranks().run());
@@ -363,7 +363,7 @@ TEST(MessageKernel, ReceivesWhatALeftRankHasSent) {
     // Rank 1 has posted both when it is held up, and rank 0 leaves meanwhile.
     passing.ranks().hold(1, 10, 60'000);
     passing.ranks().at_end = [&](int member) {
-      if (member == 0) passing.ranks().words(1).departed.add(0);
+      if (member == 0) passing.ranks().told(1).departed.add(0);
     };
     passing.pass({{0, 1, 0, 100, false, 100}, {0, 1, 1, 100, true, 100}});
     EXPECT_EQ(passing.run(), "") << seed;

@@ -349,7 +349,7 @@ TEST(SignalKernels, OneOfSeveralOrAllOfThem) {
 // any of several needs only one that is there.
 TEST(SignalKernels, ARankThatHasLeftIsNamed) {
   Signals signals(3, 1);
-  signals.ranks().words(1).departed.add(0);
+  signals.ranks().told(1).departed.add(0);
   signals.wait_both(true);
   EXPECT_TRUE(signals.ranks().run());
   EXPECT_EQ(signals.ranks().record(1).trouble, static_cast<uint32_t>(WaitError::departed));

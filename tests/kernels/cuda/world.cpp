@@ -96,7 +96,7 @@ Ranks::Ranks(const Options& options)
     comm.rank = static_cast<int32_t>(rank);
     comm.size = options.ranks;
     comm.timeout_ns = options.timeout_ns;
-    comm.record = reinterpret_cast<uintptr_t>(&members_[options.are_streams ? rank : at].record);
+    comm.record = reinterpret_cast<uintptr_t>(&members_[options.are_streams ? rank : at].page);
     comm.ll = ll;
     comm.one_shot = pushed;
     comm.two_shot = pushed;

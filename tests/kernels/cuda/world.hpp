@@ -68,7 +68,11 @@ class Ranks {
   ControlWords& words(int rank);
   // Where Options::extra begin in each control block.
   uint64_t extra_at() const { return extra_at_; }
-  const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
+  const ErrorRecord& record(int rank) const {
+    return members_[static_cast<size_t>(rank)].page.record;
+  }
+  // What the host tells the kernels of a rank.
+  Told& told(int rank) { return members_[static_cast<size_t>(rank)].page.told; }
   // Blocks of 0 means Options::blocks. Each takes so many units of a multiprocessor.
   void launch(
       int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0, unsigned units = 1);
@@ -111,9 +115,15 @@ class Ranks {
     unsigned blocks;
     unsigned units;
   };
+  // In memory of the host, by which kernels and host tell each other of failures.
+  struct Page {
+    ErrorRecord record{};
+    alignas(kToldAt) Told told{};
+  };
+  static_assert(sizeof(Page) == 2 * size_t{kToldAt});
   struct Member {
     DeviceComm comm{};
-    ErrorRecord record{};
+    Page page{};
     std::vector<uint32_t> control;
     std::vector<Launch> queue;
     size_t next = 0;  // in the queue
