@@ -150,6 +150,10 @@ void DeviceGroup::set_control(int rank, uint64_t control, uint64_t stages) {
   }
 }
 
+uint64_t DeviceGroup::abort_word_if_captured(void* stream) const {
+  return device->uses().capture_of(stream_of(stream)) != 0 ? abort_word() : 0;
+}
+
 std::span<std::byte> DeviceGroup::stages_of(int rank) const noexcept {
   const CUdeviceptr at = stages_at(rank) + layout.stage[0];
   // NOLINTNEXTLINE(performance-no-int-to-ptr)

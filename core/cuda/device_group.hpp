@@ -72,6 +72,12 @@ struct DeviceGroup {
                     : comm.control[at] + offsetof(ControlWordsOf<kSmallRanks>, abort);
   }
 
+  // The abort word for what is captured on `stream`, else 0: a graph may be replayed when the group
+  // has failed, and its signals must not change pads that are those of another memory by then
+  // (core/group/moving.hpp). A call that is not captured was refused in time. The device's context
+  // is current.
+  uint64_t abort_word_if_captured(void* stream) const;
+
   // MessageWords of this rank.
   uint64_t words_of_messages() const noexcept {
     const auto at = static_cast<size_t>(context.rank);

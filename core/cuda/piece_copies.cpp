@@ -290,7 +290,7 @@ void PieceCopies::issue(const Copy& copy, void* stream) {
 
   if (!is_signalled) {
     write_word(group_, copy.signal, copy.pieces.signal->value, kind_of(*copy.pieces.signal), stream,
-        list.on_device ? copy.unless : 0);
+        list.on_device ? copy.unless : group_.abort_word_if_captured(stream));
   }
   group_.order.record_use(on);
 }

@@ -70,6 +70,7 @@ void wait_word(DeviceGroup& group, uint64_t timeout_ms, Operation operation, CUd
   group.in_room([&]<int kRanks>() {
     WaitWordArgsOf<kRanks> args{
         group.comm_of<kRanks>(timeout_ms, static_cast<uint32_t>(operation)), taken, wait};
+    if (taken != 0) args.unless = group.abort_word_if_captured(stream);
     group.kernels.launch(kernel, {1, 32, stream_of(stream)}, args);
   });
   group.order.record_use(stream_of(stream));

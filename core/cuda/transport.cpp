@@ -280,7 +280,9 @@ void CudaTransport::finish(int channel, uint64_t timeout_ms) {
 void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op,
     uint64_t value, uint64_t, void* stream) {
   const WriteKind kind = op == SignalOp::add ? WriteKind::add : WriteKind::store64;
-  write_word(group_, signal_word(memory, rank, channel, group_.context.rank), value, kind, stream);
+  const ContextGuard current(*group_.device);
+  write_word(group_, signal_word(memory, rank, channel, group_.context.rank), value, kind, stream,
+      group_.abort_word_if_captured(stream));
 }
 
 void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value,

@@ -403,6 +403,8 @@ struct WaitWordArgsOf {
   uint64_t value_at = 0;
   // 1: the word, of 4 bytes, only grows and may wrap, and is to reach the value.
   uint32_t wraps = 0;
+  // A word of 4 bytes, or 0. If it is not 0 when the kernel runs, no signal is taken.
+  uint64_t unless = 0;
 };
 using WaitWordArgs = WaitWordArgsOf<kRoom>;
 inline constexpr uint32_t kMaxWaits = 64;

@@ -42,13 +42,19 @@ extern "C" __global__ void __launch_bounds__(kRankThreads)
   let_next_launch();
 }
 
+namespace {
+// Whether there is a word of 4 bytes at this address, and it is not 0.
+__device__ __forceinline__ bool is_set(uint64_t word) {
+  return word != 0 && load_relaxed(reinterpret_cast<const uint32_t*>(word)) != 0;
+}
+}  // namespace
+
 // These kernels have no arguments that depend on the size of a group: large groups use them, too.
 #ifndef SYMM_LARGE_GROUPS
 extern "C" __global__ void __launch_bounds__(32)
     symm_write_word(const __grid_constant__ WriteArgs args) {
   begin();
-  if (threadIdx.x != 0 || args.word == 0) return;
-  if (args.unless != 0 && load_relaxed(reinterpret_cast<const uint32_t*>(args.unless)) != 0) return;
+  if (threadIdx.x != 0 || args.word == 0 || is_set(args.unless)) return;
   const uint64_t value = args.value_at == 0
                              ? args.value
                              : load_acquire(reinterpret_cast<const uint32_t*>(args.value_at));
@@ -134,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(32)
     SYMM_KERNEL(wait_word)(const __grid_constant__ WaitWordArgs args) {
   begin();
   const WordWait& wait = args.wait;
-  if (threadIdx.x != 0 || wait.word == 0) return;
+  if (threadIdx.x != 0 || wait.word == 0 || is_set(args.unless)) return;
 
   SpinState spin;
   if (args.wraps != 0) {

@@ -34,10 +34,13 @@ std::atomic<Word>& word_at(uint64_t address) {
   return *reinterpret_cast<std::atomic<Word>*>(address);
 }
 
+// Whether there is a word at this address, and it is not 0.
+bool is_set(uint64_t address) { return address != 0 && word_at<uint32_t>(address) != 0; }
+
 Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
     if (args.word == 0) return true;  // a launch that makes the kernel ready
-    if (args.unless != 0 && word_at<uint32_t>(args.unless) != 0) return true;
+    if (is_set(args.unless)) return true;
     if (args.value_at != 0) {
       word_at<uint32_t>(args.word) = word_at<uint32_t>(args.value_at).load();
       return true;
@@ -79,7 +82,7 @@ template <int kRanks>
 Work wait_word(const void* arguments) {
   return [args = *static_cast<const WaitWordArgsOf<kRanks>*>(arguments),
              claimed = uint64_t{0}]() mutable {
-    if (args.wait.word == 0) return true;
+    if (args.wait.word == 0 || is_set(args.unless)) return true;
     if (args.wraps != 0) {
       const uint64_t value =
           args.value_at != 0 ? word_at<uint32_t>(args.value_at).load() : args.wait.value;

@@ -271,6 +271,27 @@ TEST(SignalKernels, NothingIsWrittenOnceAKernelHasGivenUp) {
   EXPECT_EQ(words.other, 0U);
 }
 
+// A captured wait is replayed when the group has failed: it neither waits nor counts.
+TEST(SignalKernels, NoSignalIsTakenOnceTheGroupHasFailed) {
+  Signals signals(1, 1);
+  Words& words = signals.words;
+  uint32_t has_failed = 1;
+  WaitWordArgs args{signals.comm(), address(words.taken),
+      {address(words.signals), 0, 0, kChannel, Compare::ge, 8}};
+  args.unless = reinterpret_cast<uintptr_t>(&has_failed);
+  const auto take = [&] {
+    signals.launch(1, [args] { symm_wait_word(args); });
+    ASSERT_TRUE(signals.ranks().run());
+  };
+
+  take();
+  EXPECT_EQ(words.taken, 0U);
+  has_failed = 0;
+  words.signals = 1;
+  take();
+  EXPECT_EQ(words.taken, 1U);
+}
+
 // Kernels of both ranks change one word, on several streams: each sees what another one has left.
 TEST(SignalKernels, ChangesOfAWordFollowEachOther) {
   constexpr uint64_t kRounds = 500;
