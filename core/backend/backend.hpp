@@ -85,10 +85,13 @@ class Block {
     throw Error(Status::unsupported, "a block of this kind cannot be shared");
   }
   // Maps the memory of `other`, which is of the same size, at the address of this block, whose own
-  // memory goes.
+  // memory goes. On a device, nothing may be at work with the block: require_unused().
   virtual void show(const Block& /*other*/) {
-    throw Error(Status::unsupported, "memory of a device stays at its address");
+    throw Error(Status::unsupported, "a block of this kind stays where it is");
   }
+  // Waits until what the device has to do now is over, so that no kernel uses this block or another
+  // one. Throws Error(timeout). In a back end in which no work outlives a call, no kernel does.
+  virtual void require_unused(Deadline /*deadline*/) {}
   // Promises that share() will not be called again, so the block may close its descriptor.
   virtual void will_not_be_shared() noexcept {}
   // The start of the mapping that data() lies in.
@@ -229,6 +232,9 @@ struct MemoryView {
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
+  // The memory that is to be mapped at this rank's pad, if it is another one still (moving.hpp): a
+  // back end that keeps tables in pads writes them there. Null: the pad.
+  std::byte* own_tables = nullptr;
   // By rank: whether the block is memory of the host although the group works on devices. False
   // where the block is not mapped here.
   std::vector<bool> on_host;

@@ -43,7 +43,7 @@ struct Layout {
   /* What a process has published under a name: core/ipc/publication.hpp. */                     \
   X(publication, 1, "published versions")                                                        \
   /* Tickets, and what members and newcomers say before they have met: core/group/ticket.hpp. */ \
-  X(ticket, 2, "tickets")                                                                        \
+  X(ticket, 3, "tickets")                                                                        \
   /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                     \
   X(leases, 6, "leases of memory")                                                               \
   /* The layouts of symm/page.h, whose numbers are in its magics. */                             \

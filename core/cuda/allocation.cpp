@@ -452,13 +452,45 @@ Allocation::~Allocation() {
       all_uses_recorded());
 }
 
-// Takes the memory away from the addresses. Failures are not reported, as in the destructor.
-void Allocation::let_go() noexcept {
+// The driver has no call that maps in the place of another mapping. Between the two calls the
+// addresses lead nowhere, so nothing may be at work there. If the fresh memory cannot be mapped,
+// the memory that was there is mapped again: addresses that lead nowhere would cost the context.
+void Allocation::show(const Block& other) {
+  const auto& fresh = dynamic_cast<const Allocation&>(other);
+  if (fresh.mapped_ != mapped_ || fresh.offset_ != offset_ || parts() != 1 || fresh.parts() != 1) {
+    throw Error(Status::internal, "a pad that is mapped anew has another layout");
+  }
+
   const Driver& driver = device_->driver();
-  if (mapped_parts_ != 0) driver.cuMemUnmap(address_, mapped_);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  CUmemGenericAllocationHandle handle = 0;
+  driver.require(
+      driver.cuMemRetainAllocationHandle(&handle, fresh.start()), "cuMemRetainAllocationHandle");
+  unmap_parts();
+  std::swap(handle_, handle);
+  try {
+    map_parts(true);
+  } catch (...) {
+    unmap_parts();
+    std::swap(handle_, handle);
+    driver.cuMemRelease(handle);
+    map_parts(true);
+    throw;
+  }
+  driver.cuMemRelease(handle);
+}
+
+// Takes the memory away from the addresses. Failures are not reported, as in the destructor.
+void Allocation::unmap_parts() noexcept {
+  if (mapped_parts_ != 0) device_->driver().cuMemUnmap(address_, mapped_);
   mapped_parts_ = 0;
+}
+
+// Gives the memory up, and keeps the addresses.
+void Allocation::let_go() noexcept {
+  unmap_parts();
   fd_.reset();
-  if (has_handle_) driver.cuMemRelease(handle_);
+  if (has_handle_) device_->driver().cuMemRelease(handle_);
   has_handle_ = false;
 }
 

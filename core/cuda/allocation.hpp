@@ -55,6 +55,8 @@ class Allocation final : public Block, public Suspendable {
   bool still_at_owner() const noexcept override;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
   bool record_use(void* stream) override { return device_->record_use(stream); }
+  void show(const Block& other) override;
+  void require_unused(Deadline deadline) override { device_->require_idle(deadline); }
   // For memory that create() has made. The addresses stay reserved.
   void suspend(bool keep, void* stream) override;
   void resume(void* stream) override;
@@ -76,6 +78,7 @@ class Allocation final : public Block, public Suspendable {
       : device_(std::move(device)), bytes_(bytes) {}
   void map(size_t alignment = 0, bool is_imported = false);
   void map_parts(bool is_imported);
+  void unmap_parts() noexcept;
   void make();
   void let_go() noexcept;
   void take_handle(Fd fd, const BlockExtent& extent);

@@ -13,11 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/background_tasks.hpp"
 #include "core/base/closed_streams.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/stream_uses.hpp"
 
@@ -122,6 +125,27 @@ CUstream Device::after_everything() {
   if (driver_.cuCtxRecordEvent(context_, event.get()) != CUDA_SUCCESS) return nullptr;
   driver_.require(driver_.cuStreamWaitEvent(gate_, event.get(), 0), "cuStreamWaitEvent");
   return gate_;
+}
+
+void Device::require_idle(Deadline deadline) {
+  // What other threads were to have issued by now, as the words that end graphs of a group that has
+  // failed, comes first.
+  const auto is_issued = std::make_shared<std::atomic<bool>>(false);
+  const auto is_over = std::make_shared<std::atomic<bool>>(false);
+  do_elsewhere([is_issued] { is_issued->store(true); });
+  bool is_put_off = false;
+  const auto look = [&] {
+    if (!is_issued->load()) return false;
+    if (!is_put_off) put_off([is_over] { is_over->store(true); }, false);
+    is_put_off = true;
+    settle();
+    return is_over->load();
+  };
+  if (retry_until(look, deadline)) return;
+  throw Error(Status::timeout,
+      format("device %d: what it had to do, or the capture of a stream, was not over before the "
+             "deadline",
+          ordinal_));
 }
 
 CUstream Device::after_recorded(CUstream stream) {

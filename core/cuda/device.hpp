@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/deadline.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
@@ -85,6 +86,9 @@ class Device {
   // A stream of symm's own that comes after everything that the device has to do now; null if the
   // driver does not tell that, or if a capture is under way.
   CUstream after_everything();
+  // Waits until everything that the device has to do now is over, what background tasks have to
+  // issue included, and no stream is captured. Throws Error(timeout).
+  void require_idle(Deadline deadline);
   // A stream of symm's own that comes after `stream` and after all recorded uses.
   CUstream after_recorded(CUstream stream);
 

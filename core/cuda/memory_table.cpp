@@ -61,7 +61,9 @@ void write_addresses(const Device& device, const MemoryView& memory, int rank) {
   tables.insert(tables.end(), memory.pads.begin(), memory.pads.end());
 
   const Driver& driver = device.driver();
-  const CUdeviceptr to = address_of(memory.pads[static_cast<size_t>(rank)]) + tables_offset(memory);
+  std::byte* const pad =
+      memory.own_tables != nullptr ? memory.own_tables : memory.pads[static_cast<size_t>(rank)];
+  const CUdeviceptr to = address_of(pad) + tables_offset(memory);
   driver.require(driver.cuMemcpyAsync(to, address_of(static_cast<void*>(tables.data())),
                      tables.size() * sizeof tables[0], device.stream()),
       "cuMemcpyAsync");

@@ -242,6 +242,13 @@ class Agreement {
 };
 }  // namespace
 
+Deadline deadline_to_tell(Deadline of_call) noexcept {
+  const uint64_t left = of_call.remaining_ns();
+  if (left == Deadline::kInfinite) return of_call;
+  constexpr uint64_t kTellingNs = 500 * kMillisecondNs;
+  return Deadline::after_ms((left - std::min(left / 4, kTellingNs)) / kMillisecondNs);
+}
+
 Deadline deadline_to_hear(Deadline of_call) noexcept {
   constexpr uint64_t kLeastMs = 2'000;
   return std::max(of_call, Deadline::after_ms(kLeastMs));

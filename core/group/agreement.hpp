@@ -69,6 +69,9 @@ struct Overtaken : Error {
 // The deadline of an agreement after a call whose own may be over: all have time to hear why it has
 // failed.
 Deadline deadline_to_hear(Deadline of_call) noexcept;
+// A deadline before that of a call, for what one rank waits for and the others do not: so they hear
+// in time why it has failed.
+Deadline deadline_to_tell(Deadline of_call) noexcept;
 
 // [collective over the living] Either all get one view, in which no rank is late, or all throw
 // one Error(timeout), which names a rank that is late. `topic` is used for nothing else. Ranks

@@ -317,6 +317,7 @@ class Group : public std::enable_shared_from_this<Group> {
   SparePlaces spare_places() const;
   void set_spares(SparePlaces spares);
   void inherit_spares(const Group& from);
+  static std::shared_ptr<Backend> warm_up(const GroupConfig& config);
   static std::shared_ptr<Group> stand_by(const Ticket& ticket, const Accepted& accepted,
       const GroupConfig& own, std::string& trouble, Deadline deadline);
   static std::shared_ptr<Group> take_rank(

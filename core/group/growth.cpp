@@ -38,6 +38,7 @@
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/page.hpp"
+#include "core/base/process.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/store.hpp"
@@ -106,6 +107,8 @@ const char* name_of(GrowOptions::Mode mode) {
   if (mode == GrowOptions::Mode::spare) return "SYMM_GROW_SPARE";
   return mode == GrowOptions::Mode::fill_dead ? "SYMM_GROW_FILL_DEAD" : "SYMM_GROW_APPEND";
 }
+
+const char* name_of(BackendKind kind) { return kind == BackendKind::cuda ? "CUDA" : "host"; }
 
 // What the leader has told of a growth.
 struct Told {
@@ -184,15 +187,6 @@ Failure told_by_old(Failure failure, const Growth& growth) {
   return failure;
 }
 
-// The time in which newcomers can be gathered, so that the others hear in time that there are too
-// few.
-Deadline gathering(Deadline deadline) {
-  const uint64_t left = deadline.remaining_ns();
-  if (left == Deadline::kInfinite) return deadline;
-  constexpr uint64_t kTellingNs = 500 * kMillisecondNs;
-  return Deadline::after_ms((left - std::min(left / 4, kTellingNs)) / kMillisecondNs);
-}
-
 // The topic of the step before.
 Topic before(Topic topic) {
   --topic.sequence;
@@ -216,10 +210,6 @@ std::vector<int> ranks_below(int size) {
 void Group::require_growable() const {
   if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
-  }
-  if (backend_->kind() != BackendKind::host) {
-    throw Error(
-        Status::unsupported, "group: is a CUDA group, and only host groups take newcomers so far");
   }
   if (machines_.count > 1) {
     throw Error(Status::unsupported,
@@ -405,7 +395,7 @@ void Group::gather(Growth& growth, const Topic& topic, const GrowOptions& option
   }
   if (!growth.newcomers) growth.newcomers = std::make_unique<Newcomers>(pool_);
   const size_t wanted = growth.wanted();
-  if (!growth.newcomers->gather(wanted, gathering(growth.deadline))) {
+  if (!growth.newcomers->gather(wanted, deadline_to_tell(growth.deadline))) {
     const std::string how_many = format(
         "newcomers that are wanted: %zu; that wait with a ticket "
         "of this group, and answer: %zu",
@@ -424,6 +414,7 @@ RankOffer Group::offer_of(const Growth& growth) const {
   RankOffer offer;
   offer.size = growth.size();
   offer.asker = growth.new_rank(rank_);
+  offer.backend = static_cast<int32_t>(backend_->kind());
   offer.channels = config_.channels;
   offer.deadline_ms = remaining_ms(growth.deadline);
   offer.pool = pool_;
@@ -605,11 +596,6 @@ void require_newcomer(const GroupConfig& config) {
         format("config.%s: is given, but a newcomer has it from the group", name));
   }
 
-  if (config.backend == BackendKind::cuda || config.device >= 0) {
-    throw Error(Status::unsupported,
-        format("config.%s: asks for CUDA, and only host groups take newcomers so far",
-            config.device >= 0 ? "device" : "backend"));
-  }
   if (const uint64_t theirs = flags_of(config) & ~kOwnFlags; theirs != 0) {
     const uint64_t bit = theirs & ~(theirs - 1);
     throw Error(Status::invalid_argument,
@@ -639,9 +625,17 @@ std::shared_ptr<Group> attempt(
   }
 }
 
-// The configuration of a rank that has it from the group, but for what is its own.
+// The configuration of a rank that has it from the group, but for what is its own. Throws if this
+// process has asked for another back end than the group's.
 GroupConfig config_by(const RankOffer& offer, const GroupConfig& own) {
+  const auto theirs = static_cast<BackendKind>(offer.backend);
+  if (own.backend != BackendKind::automatic && own.backend != theirs) {
+    throw Error(Status::mismatch,
+        format("config.backend: asks for the %s back end, and the group is on the %s back end",
+            name_of(own.backend), name_of(theirs)));
+  }
   GroupConfig config = own;
+  config.backend = theirs;
   set_flags(config, (flags_of(own) & kOwnFlags) | offer.flags);
   config.channels = offer.channels;
   config.scratch_bytes = offer.scratch_bytes;
@@ -673,8 +667,7 @@ std::shared_ptr<Group> Group::join(std::span<const std::byte> bytes, const Group
   const Trace traced(nullptr, "group_join");
   require_newcomer(config);
   const Ticket ticket = read_ticket(bytes);
-  GroupConfig own = completed(config);
-  own.backend = BackendKind::host;
+  const GroupConfig own = completed(config);
 
   const Deadline deadline = Deadline::after_ms(own.create_timeout_ms);
   Newcomer newcomer(ticket);
@@ -707,12 +700,26 @@ std::shared_ptr<Group> Group::take_rank(
   const RankOffer& offer = accepted.offer;
   const Deadline until = std::min(deadline, Deadline::after_ms(offer.deadline_ms));
   SYMM_POINT("join.offered");
+  const GroupConfig config = config_by(offer, own);
   const std::shared_ptr<Mesh> mesh = connect_newcomer(accepted, until);
-  auto made = form(mesh, ranks_below(offer.size), mesh->nonce(), config_by(offer, own), {}, nullptr,
+  auto made = form(mesh, ranks_below(offer.size), mesh->nonce(), config, {}, nullptr,
       format("ticket:%016lx", offer.pool), until);
   made->pool_ = offer.pool;
   made->agree_on_birth(until);
   return made;
+}
+
+// The back end of a spare, which has done what takes long at the first group on a device: its
+// context is there, and the kernels are loaded. Null where the device follows from the rank, which
+// a spare has not got yet.
+std::shared_ptr<Backend> Group::warm_up(const GroupConfig& config) {
+  if (config.backend == BackendKind::host) return open_backend(config.backend, config.device, 0);
+  if (config.device < 0) return nullptr;
+  GroupConfig alone = config;
+  alone.rank = 0;
+  alone.size = 1;
+  alone.bootstrap = format("thread://spare-%016lx", process::random64());
+  return create(alone)->backend_;
 }
 
 // Waits as a spare, until a group takes this process. Null if it is a newcomer again.
@@ -720,10 +727,10 @@ std::shared_ptr<Group> Group::stand_by(const Ticket& ticket, const Accepted& acc
     const GroupConfig& own, std::string& trouble, Deadline deadline) {
   const RankOffer& place = accepted.offer;
   SYMM_POINT("join.spare");
+  const GroupConfig config = config_by(place, own);
   const std::shared_ptr<Mesh> mesh =
       connect_newcomer(accepted, std::min(deadline, Deadline::after_ms(place.deadline_ms)));
-  // What takes long at a first use is done now.
-  const std::shared_ptr<Backend> backend = open_backend(own.backend, own.device, 0);
+  const std::shared_ptr<Backend> backend = warm_up(config);
 
   for (;;) {
     const auto call = await_call(*mesh, place.first_spare, deadline);

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/backend/backend.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -20,6 +19,7 @@
 #include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/group/flags.hpp"
 #include "core/group/group.hpp"
 #include "core/group/ticket.hpp"
 
@@ -74,8 +74,7 @@ std::shared_ptr<Group> join_launched(const GroupConfig& config) {
   GroupConfig own;
   own.backend = config.backend;
   own.device = config.device;
-  own.check = config.check;
-  own.no_check = config.no_check;
+  set_flags(own, flags_of(config) & kOwnFlags);
   own.create_timeout_ms = Deadline::kInfinite;
   auto group = Group::join(ticket, own);
   // The launcher takes it for a rank from now on.
@@ -85,7 +84,7 @@ std::shared_ptr<Group> join_launched(const GroupConfig& config) {
 
 void leave_ticket(const Group& group) {
   if (group.rank() != 0 || *environment("SYMM_TICKETS") == '\0') return;
-  if (group.backend().kind() != BackendKind::host || group.machines().count > 1) return;
+  if (group.machines().count > 1) return;
   write_once(ticket_path(group.name()), group.invite(0));
 }
 }  // namespace symm

@@ -129,10 +129,6 @@ class Move {
     } catch (const Error& error) {
       if (error.status() == Status::invalid_handle) throw;
     }
-    if (group_->backend().kind() != BackendKind::host) {
-      throw Error(
-          Status::unsupported, "new_group: is a CUDA group, and only host memory moves so far");
-    }
     if (group_->machines().count > 1) {
       throw Error(Status::unsupported,
           format("new_group: is on %d machines, and memory moves on one machine so far",
@@ -148,6 +144,7 @@ class Move {
   std::shared_ptr<Memory> make(
       const std::shared_ptr<Memory>& from, const Bring& bring, const Tell& tell) {
     bool has_agreed = false;
+    bool all_have_it = false;
     try {
       moved_ = agree(from.get(), bring);
       moved_.moving.from = from;
@@ -156,6 +153,7 @@ class Move {
         has_agreed = true;
         Failure failure = outcome({}, deadline_);
         if (failure.status != Status::ok) throw Error(std::move(failure));
+        all_have_it = true;
       };
       const Memory::MakeBuffer make = [&] {
         tell(moved_);
@@ -164,6 +162,8 @@ class Move {
       return meet(
           group_, make, tag_, static_cast<int>(moved_.brought.channels), deadline_, &moved_.moving);
     } catch (const std::exception& error) {
+      // A failure after the others have the memory is this rank's alone, so they hear of it.
+      if (all_have_it) group_->fail(group_->blamed(current_failure()));
       if (has_agreed) end(current_failure());
       const bool is_in_step = dynamic_cast<const Agreed*>(&error) != nullptr;
       // Ranks that wait for this one hear that it is out of step. Those that are in the call come

@@ -19,11 +19,13 @@
 #include "core/base/hash.hpp"
 #include "core/base/page.hpp"
 #include "core/base/wait.hpp"
+#include "core/group/agreement.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/moving.hpp"
+#include "core/mesh/groups.hpp"
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
@@ -138,6 +140,31 @@ const std::shared_ptr<Block>& block_at(const MemoryView& view, const std::byte* 
   return *std::find_if(view.owned.begin(), view.owned.end(),
       [&](const auto& block) { return block->data() == address; });
 }
+
+// Before pads become those of another memory, graphs in which signals were captured have to end. So
+// the group before fails, if a newcomer has the place of one of its ranks, and this rank has not
+// heard of the death yet. On the host a call has ended when it returns, and the group stays as it
+// is.
+void end_graphs(const Memory& from, const Moving& moving) {
+  Group& before = from.group();
+  if (before.backend().kind() == BackendKind::host) return;
+  const auto gone = std::find(moving.former.begin(), moving.former.end(), -1);
+  if (gone == moving.former.end()) return;
+  const auto rank = static_cast<int>(gone - moving.former.begin());
+  const int64_t pid = before.identity(rank).pid;
+  before.fail({Status::peer_failed, rank, pid,
+      name_of_peer(rank, pid) + " is gone, and a newcomer has its place"});
+}
+
+// Ends a move in place: the memory of the fresh pads is mapped at the addresses of the old ones.
+void show_in_place(const std::vector<std::shared_ptr<Block>>& pads,
+    const std::vector<std::shared_ptr<Block>>& fresh, MemoryView& view) {
+  for (size_t rank = 0; rank < pads.size(); ++rank) {
+    SYMM_POINT("move.show");
+    pads[rank]->show(*fresh[rank]);
+  }
+  view.own_tables = nullptr;
+}
 }  // namespace
 
 // A rendezvous from its first step to its last. Long, since the steps share the
@@ -192,9 +219,12 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
 
     if (place != nullptr) {
       fresh_pads = pads;
+      view->own_tables = fresh_pads[me]->data();
       for (size_t rank = 0; rank < size; ++rank) {
         pads[rank] = block_at(place->view(), place->view().pads[rank]);
       }
+      end_graphs(*from, *moving);
+      pads[me]->require_unused(deadline_to_tell(deadline));
     }
     for (size_t rank = 0; rank < size; ++rank) {
       view->blocks.push_back(blocks[rank] ? blocks[rank]->data() : nullptr);
@@ -213,10 +243,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
 
   if (moving != nullptr) moving->agree();
   SYMM_POINT("rendezvous.commit");
-  for (size_t rank = 0; rank < fresh_pads.size(); ++rank) {
-    SYMM_POINT("move.show");
-    pads[rank]->show(*fresh_pads[rank]);
-  }
+  if (place != nullptr) show_in_place(pads, fresh_pads, *view);
   if (from != nullptr) moving->from->moved_to(*view);
   pads[me]->will_not_be_shared();
   group->addresses().insert(view, memory);

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -147,7 +148,7 @@ enum class Kind : uint8_t {
 
 constexpr uint32_t kPacketMagic = 0x6b746d73;  // "smtk"
 constexpr size_t kPacketHead = 2 * sizeof(uint32_t) + sizeof(uint16_t) + sizeof(uint8_t);
-static_assert(kOfferFixed == 5 * sizeof(uint32_t) + 6 * sizeof(uint64_t) + 2 * sizeof(uint16_t));
+static_assert(kOfferFixed == 6 * sizeof(uint32_t) + 6 * sizeof(uint64_t) + 2 * sizeof(uint16_t));
 
 Writer begin_packet(Kind kind) {
   Writer out;
@@ -207,7 +208,7 @@ bool read_whole_offer(const Bytes& body, RankOffer& offer) {
 }  // namespace
 
 void write_offer(Writer& out, const RankOffer& offer) {
-  out.numbers(offer.rank, offer.size, offer.asker, offer.first_spare, offer.channels,
+  out.numbers(offer.rank, offer.size, offer.asker, offer.first_spare, offer.backend, offer.channels,
       offer.deadline_ms, offer.pool, offer.flags, offer.scratch_bytes, offer.create_timeout_ms,
       offer.timeout_ms, static_cast<uint16_t>(offer.place.size()),
       static_cast<uint16_t>(offer.name.size()));
@@ -219,7 +220,7 @@ bool read_offer(Reader& in, RankOffer& offer) {
   if (in.left() < kOfferFixed) return false;
   uint16_t place_size = 0;
   uint16_t name_size = 0;
-  in.numbers(offer.rank, offer.size, offer.asker, offer.first_spare, offer.channels,
+  in.numbers(offer.rank, offer.size, offer.asker, offer.first_spare, offer.backend, offer.channels,
       offer.deadline_ms, offer.pool, offer.flags, offer.scratch_bytes, offer.create_timeout_ms,
       offer.timeout_ms, place_size, name_size);
   const size_t texts = size_t{place_size} + name_size;
@@ -229,7 +230,9 @@ bool read_offer(Reader& in, RankOffer& offer) {
   offer.name = printable(in.text(name_size));
   return offer.size >= 1 && offer.size <= kMostRanks && offer.rank >= 0 &&
          offer.rank < offer.size && offer.asker >= 0 && offer.asker < offer.size &&
-         offer.first_spare >= -1 && offer.first_spare < kMostRanks;
+         offer.first_spare >= -1 && offer.first_spare < kMostRanks &&
+         (offer.backend == static_cast<int32_t>(BackendKind::host) ||
+             offer.backend == static_cast<int32_t>(BackendKind::cuda));
 }
 
 // ---- a newcomer

@@ -28,7 +28,7 @@
 
 namespace symm {
 inline constexpr size_t kTicketBytes = 512;
-inline constexpr size_t kOfferFixed = 72;  // bytes of a RankOffer as it travels, but for its texts
+inline constexpr size_t kOfferFixed = 76;  // bytes of a RankOffer as it travels, but for its texts
 
 struct Ticket {
   uint64_t pool = 0;
@@ -50,6 +50,7 @@ struct RankOffer {
   int32_t size = 0;
   int32_t asker = 0;         // the rank of the member that offers it
   int32_t first_spare = -1;  // on the mesh of ranks and spares; -1: the newcomer is to be a rank
+  int32_t backend = 0;       // the kind, of BackendKind
   int32_t channels = 0;      // this and what follows: as the group's configuration
   uint64_t deadline_ms = 0;  // of the formation
   uint64_t pool = 0;

@@ -93,7 +93,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::token, 3, {140}},
       {&layouts::bundle, 1, {64, 72, 48}},
       {&layouts::publication, 1, {28}},
-      {&layouts::ticket, 2, {512, 72}},
+      {&layouts::ticket, 3, {512, 76}},
       {&layouts::leases, 6, {28, 24576, 139264}},
       {&layouts::page, 2, {3256}},
       {&layouts::shares, 1, {49176, 192}},

@@ -2,8 +2,8 @@
 //
 //   <program> [--ranks=N] [--trials=N] [--alone] [--fitting] [options of GoogleTest]
 //
-// --trials says how often gpu_nccl kills a rank, and --alone that it runs without NCCL; other
-// programs take no notice of them.
+// --trials says how often gpu_nccl and gpu_growth kill a rank, and --alone that gpu_nccl runs
+// without NCCL; other programs take no notice of them.
 // With --fitting a number of ranks is skipped that does not fit: a machine with several GPUs
 // takes a GPU for each rank, and one GPU, which any number of ranks may share, takes 1, 2, 3,
 // 4 and 8 ranks.

@@ -268,9 +268,6 @@ TEST(Growth, ANewcomerChoosesNothingThatTheGroupDecides) {
   refused("config.timeout_ms", [](auto& config) { config.timeout_ms = 5; });
   refused("SYMM_GROUP_ANY_ORDER", [](auto& config) { config.flags = SYMM_GROUP_ANY_ORDER; });
 
-  symm_group_config_t cuda = newcomer(1);
-  cuda.backend = SYMM_BACKEND_CUDA;
-  expect_failure(SYMM_ERR_UNSUPPORTED, {"config.backend"}, [&] { Group::join(ticket, cuda); });
   symm_group_config_t checks = newcomer(1);
   checks.flags = SYMM_GROUP_CHECK;
   expect_failure(SYMM_ERR_TIMEOUT, {}, [&] { Group::join(ticket, checks); });

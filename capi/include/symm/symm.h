@@ -1395,7 +1395,7 @@ typedef struct {
  * @param[out] out_bytes   bytes of the ticket; not NULL.
  * @retval SYMM_ERR_INVALID_ARGUMENT  capacity is too small, or the lifetime is
  *                                    SYMM_TIMEOUT_NOW.
- * @retval SYMM_ERR_UNSUPPORTED       `group` is a CUDA group, or is on several machines.
+ * @retval SYMM_ERR_UNSUPPORTED       `group` is on several machines.
  * @retval SYMM_ERR_UNAVAILABLE       there is no directory that is private to this user, or its
  *                                    path is too long for a ticket.
  * @retval SYMM_ERR_SYSTEM            a system call failed.
@@ -1415,23 +1415,27 @@ SYMM_API symm_status_t symm_group_invite(symm_group_t *group,
  * the new group. If that fails, because of a death or another rank's failure, this process goes
  * on waiting for the next call of symm_group_grow().
  *
- * The newcomer has the group's name, flags, channels, scratch_bytes and both deadlines.
+ * The newcomer has the group's back end, name, flags, channels, scratch_bytes and both
+ * deadlines. On CUDA it has the device that config names, or the share of its rank. A spare
+ * whose config names its device loads the kernels there while it waits.
  *
  * @param ticket        the bytes that symm_group_invite() made.
  * @param ticket_bytes  their number.
  * @param config        NULL means the defaults. Its create_timeout_ms is the deadline of this
- *                      call. The flags SYMM_GROUP_CHECK and SYMM_GROUP_NO_CHECK count for this
- *                      rank; the back end may be SYMM_BACKEND_HOST. All other fields must be as
- *                      in SYMM_GROUP_CONFIG_INIT.
+ *                      call. The flags that may differ between ranks count for this rank:
+ *                      SYMM_GROUP_ON_DEVICE with config.device, OVERLAPPING_DEVICES, CHECK,
+ *                      NO_CHECK, MULTICAST and NO_MULTICAST. The back end may be that of the
+ *                      group. All other fields must be as in SYMM_GROUP_CONFIG_INIT.
  * @param[out] out      one reference, for symm_group_release().
  * @retval SYMM_ERR_INVALID_ARGUMENT  the bytes are no ticket, or the ticket has expired; or a
  *                                    field of config is given that the group decides on.
- * @retval SYMM_ERR_UNSUPPORTED       another version of symm has made the ticket; or config
- *                                    asks for CUDA.
- * @retval SYMM_ERR_UNAVAILABLE       the ticket is for another machine or another user.
+ * @retval SYMM_ERR_UNSUPPORTED       another version of symm has made the ticket.
+ * @retval SYMM_ERR_UNAVAILABLE       the ticket is for another machine or another user, or this
+ *                                    process cannot have the group's back end.
  * @retval SYMM_ERR_TIMEOUT           no rank took this process before the deadline. The message
  *                                    tells of the last time that the group failed to grow.
- * @retval SYMM_ERR_MISMATCH          this process disagrees with the ranks of the group, as for
+ * @retval SYMM_ERR_MISMATCH          config asks for another back end than the group's, or this
+ *                                    process disagrees with the ranks of the group, as for
  *                                    symm_group_create().
  * @retval SYMM_ERR_SYSTEM            a system call failed in this process.
  * @retval SYMM_ERR_OUT_OF_MEMORY     this process has too little memory.
@@ -1505,8 +1509,8 @@ typedef struct {
  * @retval SYMM_ERR_PEER_FAILED       a newcomer that was taken died, or a rank did when
  *                                    newcomers had been taken; or the other ranks take this one
  *                                    for dead.
- * @retval SYMM_ERR_UNSUPPORTED       `group` is a CUDA group, is on several machines, or has
- *                                    more than 8192 ranks; or options.mode is not known.
+ * @retval SYMM_ERR_UNSUPPORTED       `group` is on several machines, or has more than 8192
+ *                                    ranks; or options.mode is not known.
  * @retval SYMM_ERR_ABORTED           another rank had the new group already and aborted it.
  * @retval SYMM_ERR_UNAVAILABLE       there is no directory that is private to this user.
  * @retval SYMM_ERR_MISMATCH          options differ between ranks, or ranks disagree as for
@@ -2293,6 +2297,13 @@ SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *g
  *   when that was released. No thread may use its signals during the call.
  * - The memory is kept as after symm_rendezvous(): by the buffer that symm_memory_buffer()
  *   gives.
+ * - CUDA: where pads stay, the call waits until the device has done what this process has
+ *   issued, and no thread may issue or capture work meanwhile. Graphs of your own kernels that
+ *   use the tables or a symm_memory_view_t stay right. A graph of symm's calls belongs to the
+ *   group and the memory with which it was captured, which must live: when that group has
+ *   failed, a replay sends and takes no signal, ends, and symm_group_status() of the group
+ *   tells why. If a newcomer has the place of a rank that had left the group, the group fails
+ *   in this call. A multicast address is a new one.
  *
  * @param memory     memory to move; NULL on a newcomer.
  * @param new_group  the group that it moves to.
@@ -2302,11 +2313,12 @@ SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *g
  *                                    already; or the deadline is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_INVALID_HANDLE    `memory` has moved already.
  * @retval SYMM_ERR_MISMATCH          ranks bring different memories, or make different calls.
- * @retval SYMM_ERR_UNSUPPORTED       `new_group` is a CUDA group, or is on several machines.
+ * @retval SYMM_ERR_UNSUPPORTED       `new_group` is on several machines.
  * @retval SYMM_ERR_UNAVAILABLE       a process may still write to a block; it is named.
  * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory or address space.
  * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
  * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
+ *                                    CUDA: a rank's device was at work, or a stream captured.
  * @retval SYMM_ERR_PEER_FAILED       a rank died or left.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
@@ -2769,9 +2781,9 @@ SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes,
  * @retval SYMM_ERR_INVALID_HANDLE    `heap` has moved already.
  * @retval SYMM_ERR_MISMATCH          ranks bring different heaps, or have made different calls
  *                                    of the heap, or make different calls now.
- * @retval SYMM_ERR_UNSUPPORTED       `new_group` is a CUDA group, or is on several machines; or
- *                                    the heap has more than 1,300,000 pieces.
- * @retval SYMM_ERR_UNAVAILABLE       a process may still write to a block; it is named.
+ * @retval SYMM_ERR_UNSUPPORTED       `new_group` is on several machines, or the heap has more
+ *                                    than 1,300,000 pieces.
+ * @retval SYMM_ERR_UNAVAILABLE       as for symm_memory_move().
  * @retval SYMM_ERR_OUT_OF_MEMORY     a rank has too little memory or address space.
  * @retval SYMM_ERR_SYSTEM            a system call failed on a rank.
  * @retval SYMM_ERR_TIMEOUT           not all ranks came; the message names the missing ones.
