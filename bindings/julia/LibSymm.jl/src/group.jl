@@ -327,24 +327,35 @@ function invite(group::Group; lifetime=nothing)
 end
 
 """
-    join_by_ticket(ticket; timeout=nothing, check=nothing)
+    join_by_ticket(ticket; timeout=nothing, device=nothing, overlapping_devices=nothing,
+                   check=nothing)
 
 Wait, as a newcomer, until the group of the ticket grows, and become a rank of what it becomes.
 Blocking. A process that waits here as a spare costs the ranks of the group nothing until they call
-[`grow`](@ref). `timeout` is in seconds; `nothing` for `\$SYMM_CREATE_TIMEOUT_MS`, else 300.
+[`grow`](@ref). `timeout` is in seconds; `nothing` for `\$SYMM_CREATE_TIMEOUT_MS`, else 300. The
+back end is the group's; `device` and `overlapping_devices` are as of [`Group`](@ref), and a spare
+that names its device loads the kernels there while it waits.
 """
-function join_by_ticket(ticket::AbstractVector{UInt8}; timeout=nothing, check=nothing)
+function join_by_ticket(
+    ticket::AbstractVector{UInt8};
+    timeout=nothing,
+    device::Union{Integer,AbstractString,Nothing}=nothing,
+    overlapping_devices=nothing,
+    check=nothing,
+)
     bytes = Vector{UInt8}(ticket)
-    flags, _ = group_flags(; check)
+    backend, ordinal = backend_and_device(:auto, device)
+    flags, _ = group_flags(; check, overlapping_devices)
+    on_device = ordinal === nothing ? UInt64(0) : SYMM_GROUP_ON_DEVICE
     made = GC.@preserve bytes produced(Ptr{symm_group_t}) do call, out
         config = options_of(
             call,
             symm_group_config_t,
             0,
             0,
-            SYMM_BACKEND_AUTO,
-            0,
-            flags,
+            value_of(BACKENDS, backend),
+            something(ordinal, 0),
+            flags | on_device,
             C_NULL,
             C_NULL,
             C_NULL,

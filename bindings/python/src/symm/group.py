@@ -509,18 +509,24 @@ class Group(Collectives):
             lifetime: seconds for which the ticket is good; None: until the machine restarts.
 
         Raises:
-            UnsupportedError: the group is a CUDA group, or is on several machines.
+            UnsupportedError: the group is on several machines.
         """
         return raw.symm_group_invite(self._handle, (milliseconds(lifetime),))
 
     @classmethod
     def join_by_ticket(
-        cls, ticket: bytes, *, timeout: float | None = None, check: bool | None = None
+        cls,
+        ticket: bytes,
+        *,
+        timeout: float | None = None,
+        device: int | str | None = None,
+        overlapping_devices: bool = False,
+        check: bool | None = None,
     ) -> Group:
         """Wait, as a newcomer, until the group of a ticket grows. [blocking, timeout]
 
         A process waits here as a spare: it costs the ranks of the group nothing until they call
-        `grow()`. Its group has the name, flags and deadlines of the one that grew. ::
+        `grow()`. Its group has the back end, name, flags and deadlines of the one that grew. ::
 
             ticket = group.invite()  # a rank, which sends the bytes to the spare
             group = symm.Group.join_by_ticket(ticket, timeout=math.inf)  # the spare
@@ -529,15 +535,24 @@ class Group(Collectives):
         Args:
             ticket: the bytes that `invite()` returned.
             timeout: seconds; None: $SYMM_CREATE_TIMEOUT_MS, else 300.
+            device: as for a new group; None: the share of the rank, if the group is of devices. A
+                spare that names its device loads the kernels there while it waits.
+            overlapping_devices: several ranks may use one CUDA device.
             check: whether this rank compares the arguments of collectives; None: $SYMM_CHECK.
 
         Raises:
             InvalidArgumentError: the bytes are no ticket, or the ticket has expired.
-            UnavailableError: the ticket is for another machine or user.
+            UnavailableError: the ticket is for another machine or user, or the group is of
+                devices, and there are none here.
+            MismatchError: `device` is named, and the group is on the host.
             symm.TimeoutError: no rank took this process.
         """
-        flags, _ = _flags(check=check)
-        config = (0, 0, 0, 0, flags, None, None, None, 0, milliseconds(timeout), 0, "", 0, 0)
+        flags, _ = _flags(check=check, overlapping_devices=overlapping_devices)
+        kind, ordinal = _backend_and_ordinal(Backend.AUTO, device)
+        if ordinal is not None:
+            flags |= raw.SYMM_GROUP_ON_DEVICE
+        place = (0, 0, int(kind), ordinal or 0, flags, None, None, None, 0)
+        config = (*place, milliseconds(timeout), 0, "", 0, 0)
         return cls(raw.symm_group_join(ticket, config))
 
     def grow(self, append: int = 0, *, timeout: float | None = None) -> Group:
@@ -556,7 +571,7 @@ class Group(Collectives):
         Raises:
             symm.TimeoutError: there were too few newcomers, or a rank did not come.
             PeerFailedError: a rank or a newcomer died while the group grew.
-            UnsupportedError: the group is a CUDA group, or is on several machines.
+            UnsupportedError: the group is on several machines.
         """
         mode = raw.SYMM_GROW_APPEND if append else raw.SYMM_GROW_FILL_DEAD
         return Group(raw.symm_group_grow(self._handle, (milliseconds(timeout), mode, append)))
@@ -576,7 +591,7 @@ class Group(Collectives):
         Raises:
             symm.TimeoutError: there were too few newcomers, or a rank did not come.
             PeerFailedError: a newcomer died meanwhile.
-            UnsupportedError: the group is a CUDA group, or is on several machines.
+            UnsupportedError: the group is on several machines.
         """
         given = (milliseconds(timeout), raw.SYMM_GROW_SPARE, count)
         raw.symm_group_grow(self._handle, given)
@@ -791,7 +806,7 @@ class Group(Collectives):
 
         Raises:
             MismatchError: ranks bring different memories.
-            UnsupportedError: this is a CUDA group, or is on several machines.
+            UnsupportedError: this group is on several machines.
         """
         handle = 0 if memory is None else memory._handle
         return Memory(raw.symm_memory_move(handle, self._handle, within(timeout)), self)

@@ -2,7 +2,7 @@
 
 use crate::buffer::bytes;
 use crate::convert::{Feature, Handle, count, index, to_c};
-use crate::error::{Error, Result, acting, looked_up};
+use crate::error::{Called, Error, Result, acting, looked_up};
 use crate::operand::{Source, Target};
 use crate::store::{Adapter, Store};
 use crate::stream::no_wait;
@@ -100,17 +100,7 @@ impl Ticket {
     /// or user), `Unsupported` (of another version of symm), `Timeout` (no rank took this
     /// process), otherwise as [`GroupConfig::create`].
     pub fn join(&self, timeout: impl Into<Timeout>) -> Result<Group> {
-        let config = sys::symm_group_config_t {
-            create_timeout_ms: timeout.into().as_millis(),
-            ..Default::default()
-        };
-        let mut out = ptr::null_mut();
-        // SAFETY: the struct says its size, and the vector holds its bytes.
-        acting(config, |api, config| unsafe {
-            api.symm_group_join(self.0.as_ptr().cast(), self.0.len(), config, &mut out)
-        })?;
-        // SAFETY: a successful join gives one reference.
-        Group::from_handle(unsafe { Handle::new(out) }?)
+        GroupConfig::new().create_timeout(timeout).join(self)
     }
 }
 
@@ -315,6 +305,35 @@ impl GroupConfig {
     /// `InvalidArgument`, `Unavailable` (library, back end, launcher), `Timeout` (names
     /// the missing ranks), `PeerFailed`, `Mismatch`, `System`, `OutOfMemory`.
     pub fn create(self) -> Result<Group> {
+        // SAFETY: make() gives a configuration and a place for the handle.
+        self.make(|api, config, out| unsafe { api.symm_group_create(config, out) })
+    }
+
+    /// Waits as [`Ticket::join`] does, until [`create_timeout`](Self::create_timeout) has passed.
+    /// A newcomer chooses its [`device`](Self::device),
+    /// [`overlapping_devices`](Self::overlapping_devices), [`check`](Self::check) and
+    /// [`multicast`](Self::multicast), and has all else from the group. A spare that names its
+    /// device loads the kernels there while it waits. Errors: `InvalidArgument` (what the group
+    /// decides is given), `Mismatch` (another back end than the group's), otherwise as of
+    /// [`Ticket::join`].
+    pub fn join(self, ticket: &Ticket) -> Result<Group> {
+        let bytes = &ticket.0;
+        // SAFETY: as in create(), and the vector holds its bytes.
+        self.make(|api, config, out| unsafe {
+            api.symm_group_join(bytes.as_ptr().cast(), bytes.len(), config, out)
+        })
+    }
+
+    /// Makes a group by `function`, which may read the configuration during the call, and gives
+    /// one reference.
+    fn make(
+        self,
+        function: impl FnOnce(
+            &sys::Api,
+            &sys::symm_group_config_t,
+            *mut *mut sys::symm_group_t,
+        ) -> Called,
+    ) -> Result<Group> {
         let (rank, size) = self.ranks.unwrap_or_default();
         if self.ranks.is_some() && size == 0 {
             return Err(Error::argument("size is 0: a group has at least one rank"));
@@ -351,17 +370,15 @@ impl GroupConfig {
         };
 
         let mut out = ptr::null_mut();
-        // SAFETY: the struct says its size, its strings, its id and
-        // its store live until the end of this function.
-        let made = acting(config, |api, config| unsafe {
-            api.symm_group_create(config, &mut out)
-        });
+        // The struct says its size; its strings, its id and its store live until the end of this
+        // function.
+        let made = acting(config, |api, config| function(api, config, &mut out));
         made.map_err(|mut error| {
             let complaint = store.as_ref().and_then(Adapter::complaint);
             error.message.push_str(&complaint.unwrap_or_default());
             error
         })?;
-        // SAFETY: a successful create gives one reference.
+        // SAFETY: a successful call gives one reference.
         Group::from_handle(unsafe { Handle::new(out) }?)
     }
 }
@@ -739,7 +756,7 @@ impl Group {
     /// A ticket, by which other processes of this user on this machine join this group when it
     /// grows, and the groups that [`shrink`](Self::shrink) and [`grow`](Self::grow) make of it. A
     /// local call. `lifetime`: for how long the ticket is good; `None`: until the machine is
-    /// started anew. Errors: `Unsupported` (a CUDA group, or one on several machines),
+    /// started anew. Errors: `Unsupported` (a group on several machines),
     /// `Unavailable` (no private directory), `System`.
     pub fn invite(&self, lifetime: Option<Duration>) -> Result<Ticket> {
         let given = sys::symm_invite_options_t {
@@ -767,8 +784,8 @@ impl Group {
     /// failure too: this group may be revoked, and stays as it is. All ranks that are alive call
     /// it, and all get one group or all one failure, after which the call can be made again.
     /// Errors: `Timeout` (too few newcomers, or a rank is alive and did not call), `PeerFailed` (a
-    /// rank or a newcomer died meanwhile), `Unsupported` (a CUDA group, or one on several
-    /// machines), otherwise as [`GroupConfig::create`].
+    /// rank or a newcomer died meanwhile), `Unsupported` (a group on several machines), otherwise
+    /// as [`GroupConfig::create`].
     pub fn grow(&self) -> Result<Self> {
         self.grow_with(&GrowOptions::new())
     }

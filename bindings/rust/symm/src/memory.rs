@@ -297,7 +297,7 @@ impl Group {
     /// nothing. What a rank has mapped stays where it is; if all have the numbers that they had, so
     /// do signal pads and pointer tables. Signals that were not taken are void, and `memory` has no
     /// signals any more. Errors: `Mismatch` (different memories), `InvalidHandle` (it has moved),
-    /// `Unsupported` (a CUDA group, or one on several machines), otherwise as
+    /// `Unsupported` (a group on several machines), otherwise as
     /// [`rendezvous`](Self::rendezvous).
     pub fn move_memory<T: Element>(
         &self,
