@@ -40,6 +40,7 @@
 #include "core/base/page.hpp"
 #include "core/base/process.hpp"
 #include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/group/agreement.hpp"
@@ -671,6 +672,9 @@ std::shared_ptr<Group> Group::join(std::span<const std::byte> bytes, const Group
 
   const Deadline deadline = Deadline::after_ms(own.create_timeout_ms);
   Newcomer newcomer(ticket);
+  // In a process that has threads the kernel takes some 10 ms for this, once. Nobody waits for this
+  // process yet.
+  register_for_asymmetric_fences();
   SYMM_POINT("join.waits");
   std::string trouble;
   for (;;) {
