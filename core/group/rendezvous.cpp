@@ -141,10 +141,9 @@ const std::shared_ptr<Block>& block_at(const MemoryView& view, const std::byte* 
       [&](const auto& block) { return block->data() == address; });
 }
 
-// Before pads become those of another memory, graphs in which signals were captured have to end. So
-// the group before fails, if a newcomer has the place of one of its ranks, and this rank has not
-// heard of the death yet. On the host a call has ended when it returns, and the group stays as it
-// is.
+// Graphs with signals of the group before have to end when its pads become those of another group's
+// memory. They do so once that group has failed. A rank that has heard of the death only by the
+// agreement makes it fail here. The host has no graphs.
 void end_graphs(const Memory& from, const Moving& moving) {
   Group& before = from.group();
   if (before.backend().kind() == BackendKind::host) return;
