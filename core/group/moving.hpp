@@ -7,6 +7,7 @@
 //   - pads are new memory, so no signal of a rank that is gone, or still writes, is in them. If all
 //     ranks have the numbers that they had (`in_place`), the new pads are mapped at the addresses
 //     of the old ones, and the tables of the memory stay where they are and show the new blocks.
+//     On a device nothing may be at work meanwhile, and graphs of the old group end before.
 // Nothing changes before all ranks that live have agreed on the outcome (agreement.hpp). So all of
 // them have the memory on the new group, or all have it where it was, and can move it again.
 #pragma once

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -96,11 +97,24 @@ void expect_in_place(const Places& before, const Places& after, int replaced) {
   }
 }
 
+// Waits until this process, which has no group any more, has nothing left on the driver.
+void expect_nothing_left() {
+  const auto is_clean = [] {
+    symm_ipc_collect(nullptr, nullptr);  // does what releases have put off
+    const auto live = fake_cuda::live();
+    return std::all_of(live.begin(), live.end(), [](const auto& kind) { return kind.second == 0; });
+  };
+  if (eventually(is_clean, 10'000)) return;
+  for (const auto& [kind, count] : fake_cuda::live()) {
+    EXPECT_EQ(count, 0) << kind;
+  }
+}
+
 // Rank 1 is killed, and a newcomer takes its place, who is a spare if there is one.
 void replace_a_rank(int spares) {
   const Scene scene;
   constexpr int kDead = 1;
-  Processes ranks(kSize + 1, [&](int who) {
+  const auto live = [&](int who) {
     if (who == kSize) {
       const Group group = join_on_gpu(scene, 3);
       EXPECT_EQ(group.rank(), kDead);
@@ -150,6 +164,10 @@ void replace_a_rank(int spares) {
     expect_works(whole, moved, table);
     EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
     whole.finalize();
+  };
+  Processes ranks(kSize + 1, [&](int who) {
+    live(who);
+    expect_nothing_left();
   });
   ranks.expect_success({kDead});
 }
@@ -304,7 +322,7 @@ TEST(CudaGrowth, AnyCallOfTheDriverMayFail) {
   const Scene scene;
   const Shared<std::atomic<int>> is_late;
   const Shared<std::atomic<int>> is_over;
-  Processes ranks(kSize, [&](int who) {
+  const auto live = [&](int who) {
     Group group = create_on_gpu(scene, who);
     Memory memory = group.rendezvous(group.allocate(4096));
     Places before(memory);
@@ -358,6 +376,10 @@ TEST(CudaGrowth, AnyCallOfTheDriverMayFail) {
     }
     EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
     group.finalize();
+  };
+  Processes ranks(kSize, [&](int who) {
+    live(who);
+    expect_nothing_left();
   });
   ranks.expect_success();
 }
