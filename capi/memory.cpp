@@ -14,6 +14,7 @@
 #include "capi/handle.hpp"
 #include "capi/objects.hpp"
 #include "capi/options.hpp"
+#include "capi/pieces.hpp"
 #include "capi/placement.hpp"
 #include "capi/request.hpp"
 #include "capi/structs.hpp"
@@ -475,44 +476,6 @@ symm_status_t symm_put_signal_value(symm_memory_t* memory, int32_t rank, size_t 
 }
 
 namespace {
-// The arguments of a put or get of pieces. Fields that do not go with each other are refused here,
-// and pieces that are wrong where they are copied.
-symm_pieces_call_t pieces_of(const symm_pieces_call_t* call) {
-  require(call, "call");
-  const symm_pieces_call_t given =
-      read_struct(call, SYMM_PIECES_CALL_INIT, SYMM_FIRST_SIZE(symm_pieces_call_t, value), "call");
-  const bool signals = (given.flags & SYMM_PIECES_SIGNAL) != 0;
-  const bool on_device = (given.flags & SYMM_PIECES_ON_DEVICE) != 0;
-  const auto channel = static_cast<uint64_t>(int64_t{given.channel});
-  const auto op = static_cast<uint64_t>(int64_t{given.op});
-  require_known_bits(given.flags, SYMM_PIECES_SIGNAL | SYMM_PIECES_ON_DEVICE, "call.flags");
-  require_with_flag(signals, channel, "call.channel", "SYMM_PIECES_SIGNAL");
-  require_with_flag(signals, op, "call.op", "SYMM_PIECES_SIGNAL");
-  require_with_flag(signals, given.value, "call.value", "SYMM_PIECES_SIGNAL");
-  require_with_flag(on_device, reinterpret_cast<uintptr_t>(given.device_count), "call.device_count",
-      "SYMM_PIECES_ON_DEVICE");
-
-  const bool are_pages = given.page_bytes != 0;
-  if (are_pages && given.pieces != nullptr) {
-    throw Error(Status::invalid_argument, "call.pieces: is not NULL, though page_bytes is given");
-  }
-  if (!are_pages && given.pieces == nullptr && given.count != 0) {
-    throw Error(Status::invalid_argument, "call.pieces: is NULL, and page_bytes is 0");
-  }
-  if (!are_pages && given.from_table != nullptr) {
-    throw Error(Status::invalid_argument, "call.from_table: is given, but page_bytes is 0");
-  }
-  if (!are_pages && given.to_table != nullptr) {
-    throw Error(Status::invalid_argument, "call.to_table: is given, but page_bytes is 0");
-  }
-  return given;
-}
-
-symm::PieceList list_of(const symm_pieces_call_t& call) {
-  return {call.pieces, call.count, call.page_bytes, call.from_table, call.to_table,
-      (call.flags & SYMM_PIECES_ON_DEVICE) != 0, call.device_count};
-}
-
 // What a request keeps of lists that the caller may drop at once.
 struct KeptPieces {
   std::vector<symm_piece_t> pieces;
@@ -537,11 +500,6 @@ std::shared_ptr<const KeptPieces> keep_lists(symm_pieces_call_t& call) {
   keep(kept->from_table, call.from_table);
   keep(kept->to_table, call.to_table);
   return kept;
-}
-
-std::optional<symm::OutgoingSignal> signal_of(const symm_pieces_call_t& call) {
-  if ((call.flags & SYMM_PIECES_SIGNAL) == 0) return std::nullopt;
-  return symm::OutgoingSignal{call.channel, static_cast<symm::SignalOp>(call.op), call.value};
 }
 }  // namespace
 

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/piece_checks.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
-#include "core/group/piece_checks.hpp"
 #include "core/group/time_left.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/compare.hpp"

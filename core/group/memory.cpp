@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/piece_checks.hpp"
 #include "core/backend/suspendable.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -31,7 +32,6 @@
 #include "core/group/checks.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory_pressure.hpp"
-#include "core/group/piece_checks.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/ipc/ipc.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -560,23 +560,6 @@ void Memory::with_signal(int rank, const std::optional<OutgoingSignal>& signal, 
   send_signal(rank, signal->channel, signal->op, signal->value, stream, left);
 }
 
-namespace {
-// Throws unless there is memory for what is copied.
-void require_given(const void* pointer, size_t copied, const char* argument) {
-  if (pointer != nullptr || copied == 0) return;
-  throw Error(Status::invalid_argument, format("%s: is NULL", argument));
-}
-
-// The number of pieces where the device of the host, which is the host, reads it.
-size_t count_on_host(const PieceList& list) {
-  const uint64_t count = *list.count_at;
-  if (count <= list.count) return count;
-  throw Error(Status::invalid_argument,
-      format("call.device_count: there are %lu pieces, more than the %zu of call.count", count,
-          list.count));
-}
-}  // namespace
-
 PieceSide Memory::block_from(size_t offset) const {
   return {offset == 0 ? "the block" : "the block from offset on", view_->bytes - offset};
 }
@@ -597,9 +580,8 @@ void Memory::with_pieces(int rank, const PieceList& list, const PieceSides& side
     const Copy& copy) {
   const uint64_t timeout = reach_timeout(timeout_ms);
   const bool streams = group_->transport().streams_pieces();
-  PieceList known = list;
   // The device of the host is the host, which reads the list now.
-  if (!streams && list.count_at != nullptr) known.count = count_on_host(list);
+  const PieceList known = streams ? list : read_on_host(list);
   const bool is_known = !streams || !list.on_device;
 
   const size_t bytes = is_known ? check_pieces(known, sides.from, sides.to) : 0;

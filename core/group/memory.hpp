@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/piece_checks.hpp"
 #include "core/base/fd.hpp"
 #include "core/group/group.hpp"
-#include "core/group/piece_checks.hpp"
 #include "core/group/stragglers.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/piece_list.hpp"

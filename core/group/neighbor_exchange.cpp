@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/piece_checks.hpp"
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/page.hpp"
@@ -22,7 +23,6 @@
 #include "core/group/exchange_stages.hpp"
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
-#include "core/group/piece_checks.hpp"
 #include "core/group/request.hpp"
 #include "core/group/staged_pieces.hpp"
 #include "core/group/time_left.hpp"

@@ -1,4 +1,4 @@
-#include "core/group/piece_checks.hpp"
+#include "core/backend/piece_checks.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -98,5 +98,22 @@ size_t check_pieces(
     copied = bounded_sum(copied, bounded_product(rows_of(piece), piece.bytes));
   }
   return copied;
+}
+
+void require_given(const void* pointer, size_t copied, const char* argument) {
+  if (pointer != nullptr || copied == 0) return;
+  throw Error(Status::invalid_argument, format("%s: is NULL", argument));
+}
+
+PieceList read_on_host(PieceList list) {
+  if (list.count_at == nullptr) return list;
+  const uint64_t count = *list.count_at;
+  if (count > list.count) {
+    throw Error(Status::invalid_argument,
+        format("call.device_count: there are %lu pieces, more than the %zu of call.count", count,
+            list.count));
+  }
+  list.count = count;
+  return list;
 }
 }  // namespace symm

@@ -17,4 +17,9 @@ struct PieceSide {
 // list, as in "call.pieces[3]".
 size_t check_pieces(const PieceList& list, const PieceSide& from, const PieceSide& to,
     const char* holder = "call.");
+// Throws Error(invalid_argument) unless there is memory for what is copied.
+void require_given(const void* pointer, size_t copied, const char* argument);
+// The list for a device that is the host: it reads the number of pieces now. Throws
+// Error(invalid_argument) if there are more than the list has room for.
+PieceList read_on_host(PieceList list);
 }  // namespace symm
