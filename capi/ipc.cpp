@@ -12,16 +12,19 @@
 #include "capi/handle.hpp"
 #include "capi/objects.hpp"
 #include "capi/options.hpp"
+#include "capi/pieces.hpp"
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
 #include "core/group/memory.hpp"
 #include "core/ipc/bundle.hpp"
+#include "core/ipc/export.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/importer.hpp"
 #include "core/ipc/publication.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "kernels/compare.hpp"
 #include "symm/symm.h"
 
@@ -35,12 +38,39 @@ SYMM_OPTIONS(symm_ipc_lookup_options, options, failure, SYMM_IPC_LOOKUP_OPTIONS_
 using symm::ipc::HeldLease;
 
 static_assert(SYMM_IPC_TOKEN_MAX_BYTES == ipc::kMaxToken);
+static_assert(SYMM_IPC_CHANNELS_MAX == ipc::kMostPadChannels);
 static_assert(SYMM_IPC_NAME_MAX_BYTES == ipc::kLongestName);
 static_assert(SYMM_IPC_ABOUT_MAX_BYTES == ipc::kLongestAbout);
 static_assert(SYMM_IPC_BUNDLE_MAX_PIECES == ipc::kMostPieces);
 
 namespace {
 HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
+
+// The channels of a token, with what does not go with them.
+uint32_t channels_of(const symm_ipc_export_options_t& given) {
+  if (given.channels < 0) {
+    throw Error(
+        Status::invalid_argument, format("options.channels: %d is negative", given.channels));
+  }
+  const auto channels = static_cast<uint32_t>(given.channels);
+  if (channels > ipc::kMostPadChannels) {
+    throw Error(Status::unsupported,
+        format("options.channels: %u, and there are at most %u", channels, ipc::kMostPadChannels));
+  }
+  if (channels == 0 && given.fence_bytes != 0) {
+    throw Error(Status::invalid_argument,
+        format("options.fence_bytes: is %lu, but channels is 0", given.fence_bytes));
+  }
+  if (channels != 0 && (given.hold_ms != 0 || given.hold_imports != 0)) {
+    throw Error(Status::invalid_argument, format("options.%s: is given beside channels",
+                                              given.hold_ms != 0 ? "hold_ms" : "hold_imports"));
+  }
+  return channels;
+}
+
+void require_known_op(symm_signal_op_t op, const char* argument) {
+  if (!is_valid(static_cast<SignalOp>(op))) throw not_known(argument, op);
+}
 
 ipc::ExportOptions export_options(const symm_ipc_export_options_t* options, size_t capacity) {
   const symm_ipc_export_options_t given = read_options(options);
@@ -50,7 +80,9 @@ ipc::ExportOptions export_options(const symm_ipc_export_options_t* options, size
     throw Error(Status::invalid_argument, format("options.%s: is given beside SYMM_IPC_NO_HOLD",
                                               given.hold_ms != 0 ? "hold_ms" : "hold_imports"));
   }
-  return {given.hold_ms, given.hold_imports, no_hold, capacity};
+
+  return {
+      given.hold_ms, given.hold_imports, no_hold, capacity, channels_of(given), given.fence_bytes};
 }
 
 void require_no_stragglers(const void* pointer) {
@@ -70,6 +102,10 @@ std::vector<symm_ipc_piece_t> pieces_of(const symm_ipc_piece_t* pieces, size_t c
       SYMM_FIRST_SIZE(symm_ipc_piece_t, about_bytes), "pieces",
       [&](size_t, const symm_ipc_piece_t& piece) { read.push_back(piece); });
   return read;
+}
+
+void require_known_compare(symm_compare_t compare) {
+  if (!is_valid(static_cast<Compare>(compare))) throw not_known("compare", compare);
 }
 
 // The text of a name. Throws Error(invalid_argument) for NULL.
@@ -192,6 +228,57 @@ symm_status_t symm_ipc_bundle_find(symm_ipc_t* ipc, const char* name, size_t* ou
   });
 }
 
+symm_status_t symm_ipc_put_pieces(symm_ipc_t* ipc, size_t offset, const void* source,
+    size_t source_bytes, const symm_pieces_call_t* call, uint64_t epoch,
+    const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    const symm_pieces_call_t given = pieces_of(call);
+    require_known_op(given.op, "call.op");
+    // The source is only read.
+    const HeldLease::Local local{const_cast<void*>(source), source_bytes};
+    ipc_of(ipc).put_pieces(offset, local, list_of(given), signal_of(given), epoch,
+        ipc::timeout_or_default(timeout_of(options)), stream);
+  });
+}
+
+symm_status_t symm_ipc_get_pieces(symm_ipc_t* ipc, size_t offset, void* destination,
+    size_t destination_bytes, const symm_pieces_call_t* call, const symm_call_options_t* options,
+    void* stream) {
+  return quick(options, [&] {
+    const symm_pieces_call_t given = pieces_of(call);
+    require_known_op(given.op, "call.op");
+    check_options(options);
+    ipc_of(ipc).get_pieces(
+        offset, {destination, destination_bytes}, list_of(given), signal_of(given), stream);
+  });
+}
+
+symm_status_t symm_ipc_signal_value(symm_ipc_t* ipc, int32_t channel, symm_signal_op_t op,
+    uint64_t value, const symm_call_options_t* options, void* stream) {
+  return quick(options, [&] {
+    require_known_op(op, "op");
+    check_options(options);
+    ipc_of(ipc).signal_value({channel, static_cast<SignalOp>(op), value}, stream);
+  });
+}
+
+symm_status_t symm_ipc_wait_value(const void* token, size_t token_bytes, int32_t channel,
+    symm_compare_t compare, uint64_t value, const symm_call_options_t* options, uint64_t* out_seen,
+    void* stream) {
+  return guard(options, [&] {
+    if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
+    require_known_compare(compare);
+    const uint64_t seen = ipc::wait_value({static_cast<const std::byte*>(token), token_bytes},
+        channel, static_cast<Compare>(compare), value, timeout_of(options), stream);
+    if (out_seen != nullptr) *out_seen = seen;
+  });
+}
+
+symm_status_t symm_ipc_fence(const void* pointer, size_t bytes, uint64_t epoch,
+    const symm_call_options_t* options, void* stream) {
+  return guard(options, [&] { ipc::fence(pointer, bytes, epoch, timeout_of(options), stream); });
+}
+
 symm_status_t symm_ipc_publish(const char* name, uint64_t version, const void* token,
     size_t token_bytes, const symm_ipc_publish_options_t* options) {
   return guard(options, [&] {
@@ -209,7 +296,7 @@ symm_status_t symm_ipc_lookup(const char* name, symm_compare_t compare, uint64_t
     const symm_ipc_lookup_options_t given = read_options(options);
     const std::string wanted = name_of(name);
     ipc::require_name(wanted, "name");
-    if (compare < SYMM_COMPARE_EQ || compare > SYMM_COMPARE_GE) throw not_known("compare", compare);
+    require_known_compare(compare);
     if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
     size_t& size = require(out_bytes, "out_bytes");
     uint64_t& found_version = require(out_version, "out_version");

@@ -67,6 +67,10 @@ class Provider {
   // `page` stays mapped for as long as the object lives. Null where there are no streams.
   virtual std::unique_ptr<StreamWords> stream_words(
       std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words) const = 0;
+  // Copies pieces that lie within their sides, of which one is memory of the device. Throws
+  // Error(unsupported) if the back end has no copies outside of groups.
+  virtual void copy_pieces(
+      void* to, const void* from, const PieceCopy& pieces, int device, void* stream) const = 0;
   // Whether work of a process can go on in this memory when the process is dead.
   virtual bool outlives_its_writer() const noexcept = 0;
 };

@@ -45,7 +45,7 @@ struct Layout {
   /* Tickets, and what members and newcomers say before they have met: core/group/ticket.hpp. */ \
   X(ticket, 3, "tickets")                                                                        \
   /* Packets, lease ring and board of an exporter: core/ipc/protocol.hpp. */                     \
-  X(leases, 6, "leases of memory")                                                               \
+  X(leases, 7, "leases of memory")                                                               \
   /* The layouts of symm/page.h, whose numbers are in its magics. */                             \
   X(page, 2, "pages of ranks")                                                                   \
   X(shares, 1, "shares of processes")                                                            \

@@ -252,6 +252,10 @@ class CudaProvider final : public ipc::Provider {
     return std::make_unique<CudaStreamWords>(std::move(page), words);
   }
 
+  void copy_pieces(void*, const void*, const PieceCopy&, int, void*) const override {
+    throw Error(Status::unsupported, "ipc: pieces of a GPU's memory are copied within groups only");
+  }
+
   bool outlives_its_writer() const noexcept override { return true; }
 };
 }  // namespace

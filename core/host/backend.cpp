@@ -19,6 +19,7 @@
 #include "core/base/fd.hpp"
 #include "core/host/control.hpp"
 #include "core/host/transport.hpp"
+#include "kernels/host/copy_pieces.hpp"
 
 namespace symm::host {
 namespace {
@@ -109,10 +110,18 @@ class HostProvider final : public ipc::Provider {
     return nullptr;
   }
 
+  void copy_pieces(
+      void* to, const void* from, const PieceCopy& pieces, int, void* stream) const override {
+    check_stream(stream, 0);
+    host::copy_pieces(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), pieces.list,
+        pieces.bytes > llc_bytes_ / 2);
+  }
+
   bool outlives_its_writer() const noexcept override { return false; }
 
  private:
   const std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>(Descriptor::keep);
+  const size_t llc_bytes_ = last_level_cache_bytes();
 };
 }  // namespace
 

@@ -19,6 +19,7 @@
 #include "core/base/error.hpp"
 #include "core/ipc/lease.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/ipc/validity_board.hpp"
 #include "symm/symm.h"
 
@@ -137,20 +138,28 @@ uint64_t Exports::next_number() noexcept {
   return last_number_;
 }
 
-uint64_t Exports::number(Export& exported, uint64_t hold_ms, uint64_t hold_imports) {
-  if (hold_ms == 0) return last_number_;
+uint64_t Exports::number(Export& exported, const ExportOptions& options) {
+  const bool is_held = options.hold_ms != 0;
+  if (!is_held && options.channels == 0) return last_number_;
   while (!exported.holds.empty() && exported.holds.begin()->second.until.expired()) {
     exported.holds.erase(exported.holds.begin());
   }
   const uint64_t number = next_number();
-  next_number();  // no other token has the number of a held one
-  const Export::Hold hold{Deadline::after_ms(hold_ms), hold_imports};
+  next_number();  // no other token has the number of one that is held, or has a pad
+  if (!is_held) return number;
+  const Export::Hold hold{Deadline::after_ms(options.hold_ms), options.hold_imports};
   with_parts(exported.id, [&](Export& each) { each.holds.emplace(number, hold); });
   return number;
 }
 
 Token Exports::make_token(
-    Export& exported, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
+    Export& exported, uint64_t offset, uint64_t bytes, const ExportOptions& options) {
+  std::shared_ptr<OwnedPad> pad;
+  if (options.channels != 0) {
+    const uint64_t fence_bytes = options.fence_bytes != 0 ? options.fence_bytes : bytes;
+    pad = std::make_shared<OwnedPad>(offset, PadShape{options.channels, bytes, fence_bytes});
+  }
+
   take_slot(exported);
   exported.is_withdrawn = false;
   Token token;
@@ -160,11 +169,31 @@ Token Exports::make_token(
   token.exporter = exporter_;
   token.secret = exported.secret;
   token.block = exported.id;
-  token.number = number(exported, hold_ms, hold_imports);
+  token.number = number(exported, options);
   token.offset = offset;
   token.bytes = bytes;
-  token.slot = hold_imports != 0 ? kNoSlot : exported.slot;  // imports that are counted ask
+  // Imports that are counted ask, and those that get a pad.
+  const bool must_ask = options.hold_imports != 0 || pad;
+  token.slot = must_ask ? kNoSlot : exported.slot;
+  if (pad) {
+    std::erase_if(exported.pads, [](const auto& entry) { return entry.second->is_over(); });
+    exported.pads.emplace(token.number, std::move(pad));
+  }
   return token;
+}
+
+std::shared_ptr<OwnedPad> Exports::pad_of(const Token& token) {
+  const Export& exported = require_valid(token);
+  const auto found = exported.pads.find(token.number);
+  return found == exported.pads.end() ? nullptr : found->second;
+}
+
+// A pad whose token has ended stays as long as somebody may put by it, for the fences.
+void Exports::end_pads(Export& exported, uint64_t offset, uint64_t bytes) {
+  std::erase_if(exported.pads, [&](const auto& entry) {
+    if (entry.second->overlaps(offset, bytes)) entry.second->end();
+    return entry.second->is_over();
+  });
 }
 
 Export& Exports::require_valid(const Token& token) {
@@ -279,6 +308,7 @@ void Exports::end(Export& table, uint64_t before) {
 void Exports::withdraw(Export& exported, uint64_t offset, uint64_t bytes) {
   const uint64_t before = next_number();
   if (exported.is_table()) return end(exported, before);
+  end_pads(exported, offset, bytes);
   for (const Lease& bundle : bundles_with({exported.id, offset, bytes})) {
     end(exports_.at(bundle.block), before);
   }
@@ -296,6 +326,7 @@ void Exports::withdraw(Export& exported, uint64_t offset, uint64_t bytes) {
 void Exports::release(Export& exported) {
   by_address_.erase(exported.memory->data());
   exported.released = true;
+  end_pads(exported, 0, exported.bytes);
   board_.publish(exported.slot, kWhole, kVoid);
   unsettled_.emplace(exported.id, false);
   if (exported.is_table()) return;

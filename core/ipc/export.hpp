@@ -20,6 +20,7 @@
 #include "core/base/log.hpp"
 #include "core/ipc/lease.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/ipc/validity_board.hpp"
 #include <symm/symm.h>
 
@@ -73,7 +74,8 @@ struct Export {
   uint32_t slot = kNoSlot;
   uint64_t valid_from = 0;  // tokens of lower numbers are void, whatever the piece
   Withdrawn withdrawn;
-  std::map<uint64_t, Hold> holds;  // by token number
+  std::map<uint64_t, Hold> holds;                      // by token number
+  std::map<uint64_t, std::shared_ptr<OwnedPad>> pads;  // of tokens with channels, by their numbers
   size_t leases = 0;
   bool released = false;
   bool is_withdrawn = false;  // as a whole, if it is released: its owner may wait for its leases
@@ -96,6 +98,16 @@ struct ExporterStatistics {
   symm_ipc_collect_stats_t done{};
 };
 
+// What a token is made with.
+struct ExportOptions {
+  uint64_t hold_ms = 0;
+  uint64_t hold_imports = 0;
+  bool no_hold = false;         // whatever SYMM_IPC_HOLD_MS says
+  size_t capacity = kMaxToken;  // a longer token is refused, and not made
+  uint32_t channels = 0;
+  uint64_t fence_bytes = 0;  // 0: one fence for all of the piece
+};
+
 class Exports {
  public:
   explicit Exports(ValidityBoard& board, const Id& exporter = {})
@@ -111,12 +123,12 @@ class Exports {
   const Export* shown_at(const std::byte* pointer, uint64_t* offset) const;
   // Makes a token; `hold_ms` keeps the block for it. The exporter fills in the facts that only it
   // knows.
-  Token make_token(
-      Export& exported, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports);
-  uint64_t number(
-      Export& exported, uint64_t hold_ms, uint64_t hold_imports);  // the number of a new token
+  Token make_token(Export& exported, uint64_t offset, uint64_t bytes, const ExportOptions& options);
+  uint64_t number(Export& exported, const ExportOptions& options);  // that of a new token
   // Throws what an importer shall be told if the token is not valid now.
   Export& require_valid(const Token& token);
+  // That of a valid token; null if the token has no channels.
+  std::shared_ptr<OwnedPad> pad_of(const Token& token);
 
   void leased(const Lease& lease, uint64_t number);
   void ended(const Lease& lease) noexcept;
@@ -151,6 +163,7 @@ class Exports {
   bool any_is_borrowed(std::span<const Export::Part> parts) noexcept;
   bool was_freed(const Export& exported) noexcept;
   void end(Export& table, uint64_t before);
+  static void end_pads(Export& exported, uint64_t offset, uint64_t bytes);
   template <class Change>
   void with_parts(uint64_t id, const Change& change);
 

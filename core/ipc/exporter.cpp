@@ -36,7 +36,9 @@
 #include "core/ipc/lease.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/ipc/validity_board.hpp"
+#include "kernels/compare.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
@@ -158,8 +160,7 @@ Export& Exporter::enter(const Source& source, bool with_slot) {
 // The token of an export. The lock is held.
 Token Exporter::finish(Export& exported, uint64_t offset, uint64_t bytes,
     const ExportOptions& options, Position position) {
-  Token token =
-      exports_->make_token(exported, offset, bytes, options.hold_ms, options.hold_imports);
+  Token token = exports_->make_token(exported, offset, bytes, options);
   ++statistics_.total.tokens;
   token.position = position;
   token.machine = machine_id();
@@ -326,8 +327,14 @@ LeasedMapping Exporter::claim(const Token& token, Access access, void* stream) {
       ++statistics_.total.refused_imports;
       throw;
     }
+    std::shared_ptr<PadWriter> writer;
+    if (auto pad = exports_->pad_of(token)) {
+      writer = std::make_shared<PadWriter>(std::move(pad), getpid(), "this process");
+      own.pad = std::make_shared<ImportedPad>(writer->pad(), writer->number());
+    }
     own.lease = ++last_own_lease_;
-    own_leases_.grant(*exports_, own.lease, {token.block, token.offset, token.bytes}, token.number);
+    own_leases_.grant(*exports_, own.lease,
+        {token.block, token.offset, token.bytes, {}, std::move(writer)}, token.number);
     ++statistics_.total.granted_leases;
   }
 
@@ -605,6 +612,49 @@ bool Exporter::await_end(std::vector<Awaited>& awaited, Deadline deadline) {
     if (deadline.expired()) return false;
     sleep_while(
         events_, seen, nullptr, 0, on_streams ? Deadline::after_ms(kStreamSliceMs) : deadline);
+  }
+}
+
+// ---- pads
+
+uint64_t Exporter::wait_value(
+    const Token& token, int channel, Compare compare, uint64_t value, uint64_t timeout_ms) {
+  std::shared_ptr<OwnedPad> pad;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!exports_ || token.exporter != exports_->exporter()) {
+      throw Error(Status::invalid_argument,
+          format(
+              "token: it was made by process %ld, which alone can wait for its words", token.pid));
+    }
+    pad = exports_->pad_of(token);
+  }
+
+  if (!pad) throw Error(Status::invalid_argument, "token: it was made without channels");
+  require_channel(pad->pad().shape(), channel, "channel");
+  return pad->wait_value(static_cast<uint32_t>(channel), compare, value, timeout_ms);
+}
+
+void Exporter::fence(
+    const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t epoch, uint64_t timeout_ms) {
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  std::vector<std::shared_ptr<OwnedPad>> pads;
+  {
+    const std::lock_guard lock(mutex_);
+    const Export* const exported = exports_ ? exports_->find(data) : nullptr;
+    if (exported == nullptr) return;
+    for (const auto& [number, pad] : exported->pads) {
+      if (!pad->overlaps(offset, bytes)) continue;
+      pad->require_whole_parts(offset, bytes);
+      pads.push_back(pad);
+    }
+  }
+
+  for (const auto& pad : pads) {
+    pad->raise(offset, bytes, epoch);
+  }
+  for (const auto& pad : pads) {
+    pad->await_late_puts(epoch, deadline);
   }
 }
 

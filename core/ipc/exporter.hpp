@@ -26,16 +26,10 @@
 #include "core/ipc/lease.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/token.hpp"
+#include "kernels/compare.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
-struct ExportOptions {
-  uint64_t hold_ms = 0;
-  uint64_t hold_imports = 0;
-  bool no_hold = false;         // whatever SYMM_IPC_HOLD_MS says
-  size_t capacity = kMaxToken;  // a longer token is refused, and not made
-};
-
 class Exporter {
  public:
   // Memory of this process that a token is to name.
@@ -64,6 +58,12 @@ class Exporter {
   bool is_held(const Token& token);
   // Throws what an importer would be told of the token.
   void require_valid(const Token& token);
+  // Waits for a word on the pad of a token of this process, and returns it.
+  uint64_t wait_value(
+      const Token& token, int channel, Compare compare, uint64_t value, uint64_t timeout_ms);
+  // Keeps late puts off a range of the memory at `data`, and waits for those under way.
+  void fence(
+      const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t epoch, uint64_t timeout_ms);
   // Those of the memory that a token of this process names; of a bundle, of all its pieces.
   uint64_t bytes_of(const Token& token);
   // The directory of the socket; it is there.

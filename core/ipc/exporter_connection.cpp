@@ -39,6 +39,7 @@
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/ipc/validity_board.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/socket.hpp"
@@ -318,6 +319,7 @@ LeasedMapping ExporterConnection::request(const Token& token, MappedAs as, const
   bool may_be_granted = false;
   try {
     ask(request, reply, deadline, may_be_granted);
+    if (reply->pad) leased.pad = pad_of(token, *reply);
     if (!request.wants_memory) {
       const std::lock_guard lock(mutex_);
       awaited_.reset();
@@ -338,6 +340,16 @@ LeasedMapping ExporterConnection::request(const Token& token, MappedAs as, const
     mappings_.forget(*leased.mapping, garbage);
     throw;
   }
+}
+
+std::shared_ptr<ImportedPad> ExporterConnection::pad_of(const Token& token, Reply& reply) const {
+  const PadShape& shape = reply.packet.pad;
+  if (shape.bytes != token.bytes) {
+    throw error_of(pid_, Status::peer_failed, "granted the pad of another piece");
+  }
+  auto segment = host::Segment::import(std::move(reply.pad), TokenPad::bytes(shape));
+  return std::make_shared<ImportedPad>(
+      TokenPad(std::move(segment), shape), static_cast<uint32_t>(reply.packet.writer));
 }
 
 void ExporterConnection::take(LeasedMapping& leased, const Token& token, const Provider& provider,
@@ -474,6 +486,10 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
   }
 
   awaited_->packet = std::move(packet);
+  if (!fds.empty() && awaited_->packet.pad.channels != 0) {
+    awaited_->pad = std::move(fds.back());
+    fds.pop_back();
+  }
   if (!fds.empty()) awaited_->fd = std::move(fds.front());
   tell_change(awaited_->done);
 }

@@ -24,6 +24,7 @@
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/ipc/validity_board.hpp"
 #include "core/socket/connection.hpp"
 #include "core/socket/fdpass.hpp"
@@ -69,6 +70,7 @@ class ExporterConnection final : public Receiver {
     Word done{0};
     Packet packet;
     Fd fd;
+    Fd pad;
     std::vector<Fd> parts;  // descriptors of blocks of a bundle
     bool is_short = false;  // of descriptors that could not be received
     std::string fault;
@@ -82,6 +84,7 @@ class ExporterConnection final : public Receiver {
   std::shared_ptr<Reply> expect(Packet& request, LeasedMapping& leased);
   void ask(const Packet& request, const std::shared_ptr<Reply>& reply, Deadline deadline,
       bool& may_be_granted);
+  std::shared_ptr<ImportedPad> pad_of(const Token& token, Reply& reply) const;
   void take(LeasedMapping& leased, const Token& token, const Provider& provider, Reply& reply,
       const KeptAddresses* kept);
   void take_bundle(LeasedMapping& leased, const Token& token, const Provider& provider,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/piece_checks.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backends.hpp"
 #include "core/base/error.hpp"
@@ -22,6 +23,8 @@
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/shares.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
+#include "kernels/piece_list.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
@@ -113,6 +116,85 @@ symm_ipc_piece_t HeldLease::piece(size_t index) const {
 
 void HeldLease::require_awake() const {
   if (kept_) throw Error(Status::invalid_argument, "ipc: is suspended, and has no memory");
+}
+
+// ---- puts, gets and signals
+
+void HeldLease::require_owner() const {
+  if (!connection_ || connection_->alive()) return;
+  throw Error({Status::peer_failed, -1, token_.pid,
+      format("ipc: process %ld, which made the memory, is gone", token_.pid)});
+}
+
+PieceSide HeldLease::Reach::side(size_t offset) const {
+  return {offset == 0 ? "the import" : "the import from offset on", bytes - offset};
+}
+
+HeldLease::Reach HeldLease::reach(
+    size_t offset, const std::optional<OutgoingSignal>& signal, void* stream) const {
+  const std::lock_guard lock(mutex_);
+  require_awake();
+  if (table()) {
+    throw Error(Status::invalid_argument,
+        "ipc: it is a bundle, and pieces are copied to and from an import of one piece");
+  }
+  const Reach found{token_.bytes != 0 ? start_of(0) + token_.offset : nullptr, token_.bytes,
+      leased_.mapping->as, leased_.pad};
+  if (offset > found.bytes) {
+    throw Error(Status::invalid_argument,
+        format("offset: %zu is beyond the %lu bytes of the import", offset, found.bytes));
+  }
+  if (signal && !found.pad) {
+    throw Error(Status::invalid_argument, "ipc: its token was made without channels");
+  }
+  if (signal) require_channel(found.pad->shape(), signal->channel, "channel");
+
+  ipc_provider(kind()).check_stream(stream, found.as.device);
+  require_owner();
+  return found;
+}
+
+void HeldLease::put_pieces(size_t offset, const Local& source, const PieceList& list,
+    const std::optional<OutgoingSignal>& signal, uint64_t epoch, uint64_t timeout_ms,
+    void* stream) {
+  const Reach here = reach(offset, signal, stream);
+  if (here.as.access == Access::read_only) {
+    throw Error(Status::invalid_argument, "ipc: it was imported for reading only");
+  }
+  if (epoch != 0 && !here.pad) {
+    throw Error(Status::invalid_argument,
+        format("epoch: %lu, but the token was made without channels, and has no fence", epoch));
+  }
+  if (epoch == kNoPut) {
+    throw Error(Status::invalid_argument, "epoch: is UINT64_MAX, which no fence could exceed");
+  }
+
+  const PieceList known = read_on_host(list);
+  const size_t bytes = check_pieces(known, {"source", source.bytes}, here.side(offset));
+  require_given(source.pointer, bytes, "source");
+  const PieceCopy pieces{known, bytes, source.bytes, nullptr};
+  const auto copy = [&] {
+    ipc_provider(kind()).copy_pieces(
+        here.data + offset, source.pointer, pieces, here.as.device, stream);
+  };
+  if (!here.pad) return copy();
+  here.pad->put(known, offset, epoch, timeout_ms, copy, signal);
+}
+
+void HeldLease::get_pieces(size_t offset, const Local& destination, const PieceList& list,
+    const std::optional<OutgoingSignal>& signal, void* stream) {
+  const Reach here = reach(offset, signal, stream);
+  const PieceList known = read_on_host(list);
+  const size_t bytes = check_pieces(known, here.side(offset), {"destination", destination.bytes});
+  require_given(destination.pointer, bytes, "destination");
+  const PieceCopy pieces{known, bytes, destination.bytes, nullptr};
+  ipc_provider(kind()).copy_pieces(
+      destination.pointer, here.data + offset, pieces, here.as.device, stream);
+  if (signal) here.pad->send_signal(*signal);
+}
+
+void HeldLease::signal_value(const OutgoingSignal& signal, void* stream) {
+  reach(0, signal, stream).pad->send_signal(signal);
 }
 
 void HeldLease::let_wait(void* stream) const {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/backend/backend.hpp"
+#include "core/backend/piece_checks.hpp"
 #include "core/backend/provider.hpp"
 #include "core/ipc/bundle.hpp"
 #include "core/ipc/exporter.hpp"
@@ -19,6 +20,8 @@
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/shares.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
+#include "kernels/piece_list.hpp"
 #include "symm/symm.h"
 
 namespace symm::ipc {
@@ -37,6 +40,18 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   std::shared_ptr<const BundleTable> bundle() const;
   symm_ipc_piece_t piece(size_t index) const;
   symm_ipc_info_t info() const noexcept;
+
+  // Copies to or from the memory, and signals. Throws what symm_ipc_put_pieces() says.
+  struct Local {
+    void* pointer;  // only read by a put
+    size_t bytes;   // SIZE_MAX: not known
+  };
+  void put_pieces(size_t offset, const Local& source, const PieceList& list,
+      const std::optional<OutgoingSignal>& signal, uint64_t epoch, uint64_t timeout_ms,
+      void* stream);
+  void get_pieces(size_t offset, const Local& destination, const PieceList& list,
+      const std::optional<OutgoingSignal>& signal, void* stream);
+  void signal_value(const OutgoingSignal& signal, void* stream);
 
   // Orders work issued on `stream` from now on after the work that the exporter had issued before
   // the export.
@@ -65,6 +80,16 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   BackendKind kind() const noexcept { return static_cast<BackendKind>(token_.backend); }
   bool is_empty() const noexcept { return leased_.lease == 0; }  // nor a block in the mapping
   void require_awake() const;
+  // What a put, a get or a signal works on.
+  struct Reach {
+    std::byte* data;
+    uint64_t bytes;
+    MappedAs as;
+    std::shared_ptr<ImportedPad> pad;  // null: the token has no channels
+    PieceSide side(size_t offset) const;
+  };
+  Reach reach(size_t offset, const std::optional<OutgoingSignal>& signal, void* stream) const;
+  void require_owner() const;
   void require_own_stays() const;
   void finish_uses(void* stream);
   void end_lease() noexcept;

@@ -23,6 +23,7 @@
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/life.hpp"
 #include "core/socket/socket.hpp"
@@ -111,8 +112,10 @@ void ImporterConnection::serve(const Packet& request) {
   const Token& token = request.token;
   Packet reply{.type = PacketType::grant, .lease = request.lease};
   std::vector<int> fds;  // of the block, or of blocks of the bundle
+  std::shared_ptr<PadWriter> writer;
   try {
     reply = grant_of(request, fds);
+    writer = add_pad(token, reply, fds);
   } catch (const std::exception&) {
     ++statistics_.total.refused_imports;
     reply = with_reserve([&] { return refusal_of(request.lease); });
@@ -130,8 +133,8 @@ void ImporterConnection::serve(const Packet& request) {
       });
     }
     with_reserve([&] {
-      leases_.grant(
-          exports_, request.lease, {token.block, token.offset, token.bytes}, token.number);
+      leases_.grant(exports_, request.lease,
+          {token.block, token.offset, token.bytes, {}, std::move(writer)}, token.number);
     });
     ++statistics_.total.granted_leases;
   }
@@ -179,6 +182,19 @@ Packet ImporterConnection::grant_of(const Packet& request, std::vector<int>& fds
     fds.push_back(block->memory->share().fd);
   }
   return grant;
+}
+
+// Adds the pad of a token with channels to a grant, and the importer to the pad.
+std::shared_ptr<PadWriter> ImporterConnection::add_pad(
+    const Token& token, Packet& grant, std::vector<int>& fds) {
+  std::shared_ptr<OwnedPad> pad = exports_.pad_of(token);
+  if (!pad) return nullptr;
+  auto writer = std::make_shared<PadWriter>(std::move(pad), connection_.peer().pid, name());
+  grant.pad = writer->pad().shape();
+  grant.writer = writer->number();
+  fds.push_back(writer->pad().segment()->fd());
+  grant.descriptors = static_cast<uint32_t>(fds.size());
+  return writer;
 }
 
 // Sends the descriptors of the bundle's blocks, behind that of the table in `fds`. `sent` becomes

@@ -17,6 +17,7 @@
 #include "core/ipc/lease.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/socket/connection.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/life.hpp"
@@ -69,6 +70,7 @@ class ImporterConnection final : public Receiver {
   void on_death(const std::string&) override {}
   void serve(const Packet& request);
   Packet grant_of(const Packet& request, std::vector<int>& fds);
+  std::shared_ptr<PadWriter> add_pad(const Token& token, Packet& grant, std::vector<int>& fds);
   fdpass::Sent send_blocks(const Packet& request, std::span<const int> fds, uint64_t& sent);
   void apply(const LeaseRing::Event& event);
   // Sends what can be sent now. Throws Error.

@@ -26,6 +26,7 @@
 #include "core/base/layouts.hpp"
 #include "core/base/per_process.hpp"
 #include "core/ipc/bundle.hpp"
+#include "core/ipc/export.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/importer.hpp"
@@ -202,6 +203,21 @@ void settle_hold(ExportOptions& options, const Exporter::Source& source, bool is
   options.hold_ms = 0;
 }
 
+void require_no_channels(const ExportOptions& options, bool is_without, const char* what) {
+  if (options.channels == 0 || !is_without) return;
+  throw Error(Status::unsupported, format("options.channels: %u, for %s", options.channels, what));
+}
+
+// Channels are words between those who live, so a token that has some is not held, whatever the
+// environment says of all tokens.
+void settle_channels(ExportOptions& options, const Place& place) {
+  if (options.channels == 0) return;
+  require_no_channels(options, place.token.has_value(), "memory of another process");
+  require_no_channels(
+      options, place.source.provider->kind() != BackendKind::host, "memory of a GPU");
+  options.hold_ms = 0;
+}
+
 // The blocks of the pieces of a bundle, each found once.
 class BundleSources {
  public:
@@ -287,6 +303,10 @@ void naming_piece(size_t index, const Work& work) {
 }
 }  // namespace
 
+uint64_t timeout_or_default(uint64_t timeout_ms) {
+  return timeout_ms != 0 ? timeout_ms : milliseconds("SYMM_TIMEOUT_MS");
+}
+
 void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device) {
   Buffers& buffers = AllBuffers::current();
   const std::lock_guard lock(buffers.mutex);
@@ -326,6 +346,7 @@ std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
   const bool is_hold_asked_for = options.hold_ms != 0;
   settle_hold(options);
+  require_no_channels(options, bytes == 0, "a token of no bytes");
 
   const auto fitting = [&](const Token& token) {
     std::vector<std::byte> encoded = encode(token);
@@ -335,8 +356,10 @@ std::vector<std::byte> export_memory(
   if (bytes == 0) return fitting(token_of_nothing(pointer));
   // The service is there before the memory is found, so that the release of what was found sees it.
   Service& service = Services::current();
-  const auto [source, token] = require_place(pointer, bytes);
+  const Place place = require_place(pointer, bytes);
+  const auto& [source, token] = place;
   source.provider->check_stream(stream, source.device);
+  settle_channels(options, place);
 
   if (!token) {
     settle_hold(options, source, is_hold_asked_for || options.hold_imports != 0);
@@ -357,6 +380,7 @@ std::vector<std::byte> export_bundle(
     std::span<const symm_ipc_piece_t> pieces, ExportOptions options, void* stream) {
   const bool is_hold_asked_for = options.hold_ms != 0 || options.hold_imports != 0;
   settle_hold(options);
+  require_no_channels(options, true, "a bundle");
   // The service is there before the memory is found, so that the release of what was found sees it.
   Service& service = Services::current();
   BundleSources sources;
@@ -397,13 +421,13 @@ Token require_token(std::span<const std::byte> bytes) {
 std::shared_ptr<HeldLease> import_memory(
     std::span<const std::byte> bytes, ImportOptions options, void* stream) {
   const Token token = require_token(bytes);
-  if (options.timeout_ms == 0) options.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  options.timeout_ms = timeout_or_default(options.timeout_ms);
   return Services::current().importer.import(token, options, stream);
 }
 
 void resume_import(
     HeldLease& held, std::span<const std::byte> bytes, ImportOptions options, void* stream) {
-  if (options.timeout_ms == 0) options.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  options.timeout_ms = timeout_or_default(options.timeout_ms);
   Importer& importer = Services::current().importer;
   if (bytes.empty()) return importer.resume(held, nullptr, options, stream);
   const Token token = require_token(bytes);
@@ -413,11 +437,29 @@ void resume_import(
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
   if (bytes == 0) return;
   const Exporter::Source source = own_source(pointer, bytes);
-  if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  timeout_ms = timeout_or_default(timeout_ms);
   if (Service* service = Services::existing()) {
     service->exporter.withdraw(source.block->data(), source.offset, bytes, timeout_ms);
     service->publications.drop_ended();
   }
+}
+
+uint64_t wait_value(std::span<const std::byte> bytes, int channel, Compare compare, uint64_t value,
+    uint64_t timeout_ms, void* stream) {
+  const Token token = require_token(bytes);
+  ipc_provider(static_cast<BackendKind>(token.backend)).check_stream(stream, 0);
+  timeout_ms = timeout_or_default(timeout_ms);
+  return Services::current().exporter.wait_value(token, channel, compare, value, timeout_ms);
+}
+
+void fence(const void* pointer, uint64_t bytes, uint64_t epoch, uint64_t timeout_ms, void* stream) {
+  if (bytes == 0) return;
+  const Exporter::Source source = own_source(pointer, bytes);
+  source.provider->check_stream(stream, source.device);
+  timeout_ms = timeout_or_default(timeout_ms);
+  Service* const service = Services::existing();
+  if (service == nullptr) return;
+  service->exporter.fence(source.block->data(), source.offset, bytes, epoch, timeout_ms);
 }
 
 void publish(
@@ -427,12 +469,12 @@ void publish(
 
 Found look_up(const std::string& name, Compare compare, uint64_t version,
     const std::string& directory, uint64_t timeout_ms) {
-  if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  timeout_ms = timeout_or_default(timeout_ms);
   return find_published(name, compare, version, directory, timeout_ms);
 }
 
 void withdraw_version(const std::string& name, uint64_t version, uint64_t timeout_ms) {
-  if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  timeout_ms = timeout_or_default(timeout_ms);
   Services::current().publications.withdraw(name, version, timeout_ms);
 }
 

@@ -17,6 +17,9 @@
 #include "symm/symm.h"
 
 namespace symm::ipc {
+// A deadline in milliseconds as a call gives it, 0 for that of the environment.
+uint64_t timeout_or_default(uint64_t timeout_ms);
+
 // A buffer of this process; its pointers can be exported until it is gone.
 void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device);
 void buffer_gone(Block& block) noexcept;
@@ -36,6 +39,11 @@ std::shared_ptr<HeldLease> import_memory(
 void resume_import(
     HeldLease& held, std::span<const std::byte> token, ImportOptions options, void* stream);
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms);
+// Waits for a word of a token of this process, and returns it.
+uint64_t wait_value(std::span<const std::byte> token, int channel, Compare compare, uint64_t value,
+    uint64_t timeout_ms, void* stream);
+// Keeps puts of lower epochs than this off a piece of memory of this process, from now on.
+void fence(const void* pointer, uint64_t bytes, uint64_t epoch, uint64_t timeout_ms, void* stream);
 void publish(
     const std::string& name, uint64_t version, std::span<const std::byte> token, uint64_t keep);
 Found look_up(const std::string& name, Compare compare, uint64_t version,

@@ -50,6 +50,7 @@ uint64_t Leases::write_off(Exports& exports, bool surely) {
     if (!surely || (exported != nullptr && ipc_provider(exported->kind).outlives_its_writer())) {
       exports.quarantine(lease);
     }
+    if (lease.writer) lease.writer->lose(surely);
     exports.ended(lease);
   }
   leases_.clear();

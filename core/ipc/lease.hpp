@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "core/backend/provider.hpp"
+#include "core/ipc/token_pad.hpp"
 
 namespace symm::ipc {
 class Exports;
@@ -20,6 +22,7 @@ struct Lease {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   Clock::time_point since{};
+  std::shared_ptr<PadWriter> writer{};  // of a token with channels
   bool overlaps(const Lease& other) const noexcept {
     return block == other.block && offset < other.offset + other.bytes &&
            other.offset < offset + bytes;

@@ -13,6 +13,7 @@
 #include "core/backend/backend.hpp"
 #include "core/ipc/bundle.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include <symm/symm.h>
 
 namespace symm::ipc {
@@ -50,6 +51,7 @@ struct Mapping {
 struct LeasedMapping {
   std::shared_ptr<Mapping> mapping;
   uint64_t lease = 0;
+  std::shared_ptr<ImportedPad> pad{};  // null if the token has no channels
 };
 
 // The mappings of one exporter, used with the lock of its connection held. Mappings that end are

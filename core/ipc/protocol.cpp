@@ -17,6 +17,7 @@
 #include "core/base/little_endian.hpp"
 #include "core/ipc/bundle.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/socket/fdpass.hpp"
 
 namespace symm::ipc {
@@ -31,7 +32,7 @@ struct Descriptors {
 
 Descriptors descriptors_of(PacketType type) {
   if (type == PacketType::welcome) return {2, 2};
-  if (type == PacketType::grant) return {0, 1};
+  if (type == PacketType::grant) return {0, 2};
   if (type == PacketType::life) return {1, 1};
   if (type == PacketType::part) return {1, fdpass::kMaxFds};
   return {0, 0};
@@ -51,12 +52,17 @@ const char* decode_body(Reader in, Packet& packet) {
     }
 
     case PacketType::grant:
-      if (in.left() != 4 * sizeof(uint64_t) + sizeof(FabricHandle)) {
+      if (in.left() != 7 * sizeof(uint64_t) + sizeof(uint32_t) + sizeof(FabricHandle)) {
         return "a grant of wrong length";
       }
-      in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host, packet.block);
+      in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host, packet.block,
+          packet.pad.channels, packet.pad.bytes, packet.pad.fence_bytes, packet.writer);
       packet.extent.fabric = in.bytes<FabricHandle>();
-      return packet.extent.is_possible() ? nullptr : "a grant of an impossible block";
+      if (!packet.extent.is_possible()) return "a grant of an impossible block";
+      if (packet.writer >= kMostPadWriters) return "a grant of an impossible pad";
+      if (packet.pad.channels == 0) return packet.descriptors <= 1 ? nullptr : "a pad too many";
+      if (!packet.pad.is_possible()) return "a grant of an impossible pad";
+      return packet.descriptors >= 1 ? nullptr : "a grant without its pad";
 
     case PacketType::refusal:
       if (const char* fault = decode(in, packet.failure)) return fault;
@@ -93,7 +99,8 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.number<uint64_t>(packet.wants_memory ? 1 + packet.from : 0);
     body.bytes(encode(packet.token));
   } else if (packet.type == PacketType::grant) {
-    body.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host, packet.block);
+    body.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host, packet.block,
+        packet.pad.channels, packet.pad.bytes, packet.pad.fence_bytes, packet.writer);
     body.bytes(packet.extent.fabric);
   } else if (packet.type == PacketType::refusal) {
     encode(body, packet.failure);

@@ -25,6 +25,7 @@
 #include "core/base/error.hpp"
 #include "core/base/layouts.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 
 namespace symm::ipc {
 inline constexpr size_t kPacketHeader = 28;
@@ -36,7 +37,8 @@ enum class PacketType : uint16_t {
   welcome = 1,  // exporter, first: lease ring and validity board, as descriptors
   request = 2,  // importer: `token`, for which it wants `lease`
   // From the exporter: the lease is granted. `extent`, and the memory's descriptor if it was asked
-  // for; of a bundle also `block`, how many of its blocks have been sent.
+  // for; of a bundle also `block`, how many of its blocks have been sent; of a token with channels
+  // also `pad` and `writer`, and the pad's descriptor behind that of the memory.
   grant = 3,
   refusal = 4,  // exporter: it is not. `failure`
   retired = 5,  // exporter: `block` cannot be imported any more
@@ -64,6 +66,8 @@ struct Packet {
   Token token{};
   uint64_t block = 0;
   BlockExtent extent{};  // from where it is mapped on
+  PadShape pad{};        // no channels: there is none
+  uint64_t writer = 0;   // the importer's number there
   Failure failure{};
 };
 

@@ -19,6 +19,7 @@
 #include "core/ipc/protocol.hpp"
 #include "core/ipc/publication.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "core/ipc/validity_board.hpp"
 #include "core/mesh/wire.hpp"
 #include "core/multinode/messages.hpp"
@@ -76,7 +77,8 @@ std::vector<LayoutSizes> found() {
           {sizeof(ipc::TableHeader), sizeof(ipc::TableBlock), sizeof(ipc::TablePiece)}},
       {&layouts::publication, {ipc::kPublicationFixed}},
       {&layouts::ticket, {kTicketBytes, kOfferFixed}},
-      {&layouts::leases, {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard)}},
+      {&layouts::leases, {ipc::kPacketHeader, sizeof(ipc::LeaseRing), sizeof(ipc::ValidityBoard),
+                             sizeof(ipc::TokenPad::Header)}},
       {&layouts::page, {sizeof(symm_page_t)}},
       {&layouts::shares, {sizeof(symm_shares_t), sizeof(symm_share_t)}},
       {&layouts::trace, {sizeof(symm_trace_t), sizeof(symm_trace_call_t)}}};
@@ -94,7 +96,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::bundle, 1, {64, 72, 48}},
       {&layouts::publication, 1, {28}},
       {&layouts::ticket, 3, {512, 76}},
-      {&layouts::leases, 6, {28, 24576, 139264}},
+      {&layouts::leases, 7, {28, 24576, 139264, 4224}},
       {&layouts::page, 2, {3256}},
       {&layouts::shares, 1, {49176, 192}},
       {&layouts::trace, 2, {192, 192}},

@@ -23,11 +23,13 @@ World::World(const char* bootstrap, int rank, int size)
           {.bootstrap = bootstrap, .create_timeout_ms = 5'000, .timeout_ms = 50}, rank, size)
               .detach()) {
   void* pointer = nullptr;
+  symm_ipc_export_options_t with_channels = SYMM_IPC_EXPORT_OPTIONS_INIT;
+  with_channels.channels = 2;
   if (symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK ||
       symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK ||
       symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
-      symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) !=
-          SYMM_OK ||
+      symm_ipc_export(
+          pointer, kBytes, &with_channels, token.data(), kToken, &token_size, nullptr) != SYMM_OK ||
       symm_group_invite(group, nullptr, ticket.data(), ticket.size(), &ticket_size) != SYMM_OK ||
       symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||
       symm_heap_alloc(heap, kBytes - 8, 0, nullptr, &piece, nullptr) != SYMM_OK) {

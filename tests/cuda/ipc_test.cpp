@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -27,8 +28,11 @@
 #include "core/group/group.hpp"
 #include "core/group/memory.hpp"
 #include "core/group/memory_pressure.hpp"
+#include "core/ipc/export.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/token.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/piece_list.hpp"
 #include "symm/symm.h"
 #include "tests/cuda/foreign_memory.hpp"
 #include "tests/cuda/group.hpp"
@@ -994,6 +998,25 @@ TEST_F(CudaIpc, WhatCannotBePromisedOfMemoryOfCudaMalloc) {
         [&] { export_memory(pool.memory, 4, {}, nullptr); });
     expect_failure(Status::invalid_argument, {"bytes", "go beyond"},
         [&] { export_memory(owned.words() + 1, kSegment, {}, nullptr); });
+  }).expect_success("the owner");
+}
+
+TEST_F(CudaIpc, ChannelsAndPiecesAreRefusedForMemoryOfAGpu) {
+  Process([&] {
+    const Ordinary owned(kSegment);
+    expect_failure(Status::unsupported, {"options.channels", "memory of a GPU"},
+        [&] { export_memory(owned.memory, 4, {.channels = 1}, nullptr); });
+
+    const auto import = import_memory(export_memory(owned.memory, 4, {}, nullptr), {}, nullptr);
+    const symm_piece_t piece{0, 0, 4, 1, 0, 0};
+    const PieceList list{.pieces = &piece, .count = 1};
+    uint32_t word = 7;
+    expect_failure(Status::unsupported, {"GPU", "within groups only"},
+        [&] { import->put_pieces(0, {&word, 4}, list, std::nullopt, 0, 1'000, nullptr); });
+    expect_failure(Status::unsupported, {"GPU", "within groups only"},
+        [&] { import->get_pieces(0, {&word, 4}, list, std::nullopt, nullptr); });
+    expect_failure(Status::invalid_argument, {"made without channels"},
+        [&] { import->signal_value({0, SignalOp::add, 1}, nullptr); });
   }).expect_success("the owner");
 }
 

@@ -85,7 +85,7 @@ TEST(Exports, ASlotThatIsUsedAgainTrustsNoOldToken) {
   Book book;
   Export& first = book.add(4096);
   const uint32_t slot = first.slot;
-  const uint64_t old = book.exports.number(first, 0, 0);
+  const uint64_t old = book.exports.number(first, {});
   EXPECT_GE(old, book.board->valid_from[slot][5].load());
   book.exports.release(first);
   EXPECT_EQ(book.board->valid_from[slot][5].load(), kVoid);
@@ -108,10 +108,10 @@ TEST(Exports, HoldsThatHaveRunOutAreForgotten) {
   Book book;
   Export& block = book.add(4096);
   for (int i = 0; i < 5; ++i) {
-    book.exports.number(block, 1, 0);
+    book.exports.number(block, {.hold_ms = 1});
   }
   retry_until([] { return false; }, Deadline::after_ms(3));
-  book.exports.number(block, 60'000, 0);
+  book.exports.number(block, {.hold_ms = 60'000});
   EXPECT_EQ(block.holds.size(), 1U);
 }
 

@@ -8,6 +8,7 @@
 #include "core/backend/provider.hpp"
 #include "core/base/error.hpp"
 #include "core/ipc/token.hpp"
+#include "core/ipc/token_pad.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::ipc {
@@ -64,6 +65,22 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
 
   EXPECT_TRUE(refused(PacketType::welcome, [](Packet& p) { p.descriptors = 1; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.descriptors = 2; }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.descriptors = 3; }));
+  static constexpr PadShape kPad{2, 100, 10};
+  EXPECT_FALSE(refused(PacketType::grant, [](Packet& p) {
+    p.pad = kPad;
+    p.descriptors = 2;
+  }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.pad = kPad; })) << "its descriptor";
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) {
+    p.pad = {2, 100, 0};
+    p.descriptors = 2;
+  }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) {
+    p.pad = {kMostPadChannels + 1, 100, 10};
+    p.descriptors = 2;
+  }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.writer = kMostPadWriters; }));
   EXPECT_TRUE(refused(PacketType::request, [](Packet& p) { p.lease = 0; }));
   EXPECT_TRUE(refused(PacketType::request, [](Packet& p) { p.from = 1; })) << "of no bundle";
   EXPECT_TRUE(refused(PacketType::part, [](Packet& p) { p.descriptors = 0; }));

@@ -123,13 +123,19 @@ struct Token {
   operator symm::Span<const std::byte>() const { return {bytes, size}; }
 };
 inline Token make_token(
-    const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0) {
-  const symm_ipc_export_options_t options{sizeof options, 0, hold_ms, hold_imports, nullptr};
+    const void* pointer, size_t bytes, const symm_ipc_export_options_t& options) {
   const symm::Token made =
       symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
   Token token{made.size(), {}};
   std::memcpy(token.bytes, made.data(), made.size());
   return token;
+}
+inline Token make_token(
+    const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0) {
+  symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+  options.hold_ms = hold_ms;
+  options.hold_imports = hold_imports;
+  return make_token(pointer, bytes, options);
 }
 
 // Runs `body` on ranks that are threads or processes, with a group made for them. A rank that

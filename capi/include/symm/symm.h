@@ -282,7 +282,10 @@ enum symm_status_values {
   SYMM_ERR_UNSUPPORTED = -5,
   /** A deadline passed; the message names who was awaited. */
   SYMM_ERR_TIMEOUT = -6,
-  /** symm_group_abort() was called, here or on another rank. */
+  /**
+   * symm_group_abort() was called, here or on another rank; or a put came too late for a
+   * symm_ipc_fence() of the memory's owner.
+   */
   SYMM_ERR_ABORTED = -7,
   /** A rank died or left; the message gives its rank and pid. */
   SYMM_ERR_PEER_FAILED = -8,
@@ -5433,10 +5436,25 @@ typedef struct {
   uint64_t hold_imports;
   /** NULL, or receives the failure of this call. */
   symm_failure_t *failure;
+  /**
+   * Words of 64 bits, zero at first, by which those who import this token signal its maker:
+   * 0 .. SYMM_IPC_CHANNELS_MAX. Such a token takes a descriptor, and memory for its words,
+   * until it ends; it is not held, and hold_ms and hold_imports are 0. Memory of the host back
+   * end that this process made; otherwise UNSUPPORTED.
+   */
+  int32_t channels;
+  /**
+   * Bytes of a part of the piece that symm_ipc_fence() can close by itself, such as a page of a
+   * cache; 0: the whole piece. Needs channels. Each part takes 8 bytes.
+   */
+  uint64_t fence_bytes;
 } symm_ipc_export_options_t;
 
+/** Most channels of a token. */
+#define SYMM_IPC_CHANNELS_MAX 4096
+
 /** The defaults of symm_ipc_export_options_t. */
-#define SYMM_IPC_EXPORT_OPTIONS_INIT {sizeof(symm_ipc_export_options_t), 0, 0, 0, NULL}
+#define SYMM_IPC_EXPORT_OPTIONS_INIT {sizeof(symm_ipc_export_options_t), 0, 0, 0, NULL, 0, 0}
 
 /**
  * Make a token for `bytes` bytes at `pointer`.
@@ -5463,9 +5481,13 @@ typedef struct {
  * @retval SYMM_ERR_INVALID_ARGUMENT  the memory cannot be exported, does not hold the piece, or
  *                                    capacity is too small; hold_imports is set and the memory
  *                                    is not kept; hold_ms or hold_imports beside
- *                                    SYMM_IPC_NO_HOLD; or the stream is being captured.
+ *                                    SYMM_IPC_NO_HOLD or channels; channels is negative, or
+ *                                    fence_bytes without channels; or the stream is being
+ *                                    captured.
  * @retval SYMM_ERR_UNSUPPORTED       hold_ms for imported memory, which only its owner can
- *                                    hold, or for memory of cudaMalloc.
+ *                                    hold, or for memory of cudaMalloc; channels for a token of
+ *                                    no bytes, imported memory or memory of a GPU, or more than
+ *                                    SYMM_IPC_CHANNELS_MAX.
  * @retval SYMM_ERR_UNAVAILABLE       the directory is not private or its path is too long, this
  *                                    process is ending, or a rank of a group that failed may
  *                                    still write to the memory.
@@ -5614,7 +5636,8 @@ typedef struct {
  *                                    one cannot read; the message names both versions. Or
  *                                    SYMM_IPC_READ_ONLY, for memory of cudaMalloc.
  * @retval SYMM_ERR_UNAVAILABLE       the token was made on another machine or by another user,
- *                                    or its GPU or directory is not visible here.
+ *                                    or its GPU or directory is not visible here; or it has
+ *                                    channels, and 64 imports of it are there already.
  * @retval SYMM_ERR_INVALID_HANDLE    the memory was released or withdrawn.
  * @retval SYMM_ERR_PEER_FAILED       the exporter is gone.
  * @retval SYMM_ERR_TIMEOUT           the exporter does not answer.
@@ -5837,6 +5860,157 @@ SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
  */
 SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t bytes,
                                          const symm_call_options_t *options);
+
+/*
+ * Puts and signals between processes that are in no group. The maker of a token gives it
+ * channels; a process that imports it copies pieces into the memory and signals, and the maker
+ * waits. An engine that computes a cache for another puts its pages so, for one.
+ *
+ * A put has an epoch, such as the number of a request. When a request is given up, the owner
+ * raises the fence of its pages beyond the epoch, and may then give the pages to another
+ * request: what the writer of the former sends late does not land.
+ *
+ * All of this is for memory of the host back end. For memory of a GPU it is UNSUPPORTED.
+ */
+
+/**
+ * Copy many pieces into imported memory in one call, and signal when all are there.
+ * [local] [stream] Since 0.2.
+ *
+ * Visible to the owner after the signal of the call, or any later signal. All that
+ * symm_put_pieces() says of pieces holds. Puts of several threads through one import take
+ * turns. A put that fails has written nothing.
+ *
+ * @param ipc           import of one piece, for reading and writing.
+ * @param offset        from where the pieces count, bytes from the start of the import.
+ * @param source        as for symm_put_pieces().
+ * @param source_bytes  size of `source`, which no piece may exceed; SIZE_MAX: not known.
+ * @param call          the pieces and the signal; its channel is one of the token's.
+ * @param epoch         of the put, below UINT64_MAX; 0 if the token has no channels.
+ * @param options       NULL means the defaults. timeout_ms bounds the wait for the turn;
+ *                      0: $SYMM_TIMEOUT_MS, else 60,000.
+ * @param stream        NULL with the host back end.
+ * @retval SYMM_ERR_ABORTED           the epoch is lower than the fence of a part that a piece
+ *                                    goes to; the message names the part and its fence.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as for symm_put_pieces(); or ipc is a bundle, suspended,
+ *                                    or imported for reading only; or the token has no
+ *                                    channels, and there is a signal or an epoch.
+ * @retval SYMM_ERR_PEER_FAILED       the process that made the memory is gone.
+ * @retval SYMM_ERR_TIMEOUT           another thread's put through this import did not end.
+ * @retval SYMM_ERR_UNSUPPORTED       op or a flag is not known, a request is asked for, or the
+ *                                    memory is a GPU's.
+ */
+SYMM_API symm_status_t symm_ipc_put_pieces(symm_ipc_t *ipc, size_t offset, const void *source,
+                                           size_t source_bytes, const symm_pieces_call_t *call,
+                                           uint64_t epoch, const symm_call_options_t *options,
+                                           void *stream);
+
+/**
+ * Copy many pieces from imported memory in one call, and signal when all are here.
+ * [local] [stream] Since 0.2.
+ *
+ * The owner that waits for the signal may then write these pieces anew. No fence keeps a get
+ * off.
+ *
+ * @param ipc                import of one piece.
+ * @param offset             from where the pieces count, bytes from the start of the import.
+ * @param destination        as for symm_get_pieces().
+ * @param destination_bytes  size of `destination`, which no piece may exceed; SIZE_MAX: not
+ *                           known.
+ * @param call               the pieces and the signal; its channel is one of the token's.
+ * @param options            NULL means the defaults; the call does not wait.
+ * @param stream             NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  as for symm_get_pieces(); or ipc is a bundle or suspended;
+ *                                    or there is a signal, and the token has no channels.
+ * @retval SYMM_ERR_PEER_FAILED       the process that made the memory is gone.
+ * @retval SYMM_ERR_UNSUPPORTED       as for symm_ipc_put_pieces().
+ */
+SYMM_API symm_status_t symm_ipc_get_pieces(symm_ipc_t *ipc, size_t offset, void *destination,
+                                           size_t destination_bytes,
+                                           const symm_pieces_call_t *call,
+                                           const symm_call_options_t *options, void *stream);
+
+/**
+ * Add a value to a word of the token that was imported, or set the word to it.
+ * [local] [stream] Since 0.2.
+ *
+ * Never waits. What this process wrote before is visible to the owner once it has waited for
+ * the value. All who import one token change the same words.
+ *
+ * @param ipc      import of a token with channels, also one for reading only.
+ * @param channel  0 .. channels-1 of the token.
+ * @param op       SYMM_SIGNAL_ADD or SYMM_SIGNAL_SET.
+ * @param value    any number; sums wrap.
+ * @param options  NULL means the defaults; the call does not wait.
+ * @param stream   NULL with the host back end.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  channel is out of range, op is negative, the token has no
+ *                                    channels, or the import is suspended.
+ * @retval SYMM_ERR_PEER_FAILED       the process that made the memory is gone.
+ * @retval SYMM_ERR_UNSUPPORTED       op is not known, or a request is asked for.
+ */
+SYMM_API symm_status_t symm_ipc_signal_value(symm_ipc_t *ipc, int32_t channel,
+                                             symm_signal_op_t op, uint64_t value,
+                                             const symm_call_options_t *options, void *stream);
+
+/**
+ * Wait until a word of a token of this process compares with `value` as `compare` says.
+ * [local] [blocking, options.timeout_ms] [stream] Since 0.2.
+ *
+ * The word stays as it is. Give each writer a token of its own where the message shall name the
+ * one that was awaited.
+ *
+ * @param token          made by this process, with channels.
+ * @param token_bytes    exactly the length of the token.
+ * @param channel        0 .. channels-1 of the token.
+ * @param compare        word compare value.
+ * @param value          right side of the comparison.
+ * @param options        NULL means the defaults.
+ * @param[out] out_seen  the word when it compared so; may be NULL.
+ * @param stream         NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           the word did not compare so before the deadline; names who
+ *                                    has imported the token, and says if it is stopped.
+ * @retval SYMM_ERR_PEER_FAILED       a process that had imported the token died, and none is
+ *                                    left that has; names the last one. A process that imports
+ *                                    the token later can be waited for again.
+ * @retval SYMM_ERR_INVALID_HANDLE    the memory was released or withdrawn, also during the
+ *                                    wait.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  this is not a token of this process with channels, channel
+ *                                    is out of range, or compare is negative.
+ * @retval SYMM_ERR_UNSUPPORTED       compare is not known, or a request is asked for.
+ */
+SYMM_API symm_status_t symm_ipc_wait_value(const void *token, size_t token_bytes,
+                                           int32_t channel, symm_compare_t compare,
+                                           uint64_t value, const symm_call_options_t *options,
+                                           uint64_t *out_seen, void *stream);
+
+/**
+ * Keep late puts off a piece of memory: when the call returns, no put of an epoch below `epoch`
+ * stores there any more, and no signal of such a put comes.
+ * [local] [blocking, options.timeout_ms] [stream] Since 0.2.
+ *
+ * Such a put is refused with ABORTED from now on. The call waits for those under way, anywhere
+ * in the memory of the same tokens. Fences only rise: a lower epoch changes nothing, and waits
+ * all the same. Those who have imported the memory by a token without channels are not kept
+ * off; symm_ipc_withdraw() waits for these, too.
+ *
+ * @param pointer  inside memory that this process can export.
+ * @param bytes    length of the piece: whole parts (fence_bytes) of each token with channels
+ *                 that names some of it; with 0 there is nothing to do.
+ * @param epoch    the lowest that may still land.
+ * @param options  NULL means the defaults.
+ * @param stream   NULL with the host back end.
+ * @retval SYMM_ERR_TIMEOUT           a put of a lower epoch is not over; names its process, and
+ *                                    says if it is stopped. The fence stands all the same.
+ * @retval SYMM_ERR_PEER_FAILED       a process is gone in the middle of such a put, and its
+ *                                    death cannot be confirmed. Release the buffer, and do not
+ *                                    use it again.
+ * @retval SYMM_ERR_INVALID_ARGUMENT  the piece is not in memory that this process can export,
+ *                                    another process owns it, or it has some bytes only of a
+ *                                    part. No fence was raised.
+ * @retval SYMM_ERR_UNSUPPORTED       a request is asked for.
+ */
+SYMM_API symm_status_t symm_ipc_fence(const void *pointer, size_t bytes, uint64_t epoch,
+                                      const symm_call_options_t *options, void *stream);
 
 /** How to publish. NULL means the defaults. */
 typedef struct {

@@ -2131,6 +2131,39 @@ class Import {
           "symm_ipc_resume");
   }
 
+  // Copy pieces of `source` into the memory from byte `offset` on, then signal if the pieces say
+  // so. symm_ipc_put_pieces(). [local] [stream]
+  template <class Source>
+  void put_pieces(size_t offset, const Source &source, const Pieces &pieces, uint64_t epoch = 0,
+                  const CallOptions &options = {}) const {
+    const Span from(source);
+    const auto c = detail::in_c(options);
+    check(symm_ipc_put_pieces(ipc_, offset, from.data(), from.size_bytes(), &pieces.in_c(),
+                              epoch, &c, stream_),
+          "symm_ipc_put_pieces");
+  }
+
+  // Copy pieces of the memory, from byte `offset` on, to `destination`, then signal if the pieces
+  // say so. symm_ipc_get_pieces(). [local] [stream]
+  template <class Destination>
+  void get_pieces(size_t offset, Destination &&destination, const Pieces &pieces,
+                  const CallOptions &options = {}) const {
+    const Span to(destination);
+    const auto c = detail::in_c(options);
+    check(symm_ipc_get_pieces(ipc_, offset, to.data(), to.size_bytes(), &pieces.in_c(), &c,
+                              stream_),
+          "symm_ipc_get_pieces");
+  }
+
+  // Add `value` to a word of the token, or set the word to it. symm_ipc_signal_value(). [local]
+  // [stream]
+  void signal_value(int32_t channel, symm_signal_op_t op, uint64_t value,
+                    const CallOptions &options = {}) const {
+    const auto c = detail::in_c(options);
+    check(symm_ipc_signal_value(ipc_, channel, op, value, &c, stream_),
+          "symm_ipc_signal_value");
+  }
+
   // Drop the reference now. symm_ipc_release(). [local] [stream]
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }
@@ -2166,6 +2199,29 @@ class Import {
   symm_ipc_t *ipc_ = nullptr;
   void *stream_ = nullptr;
 };
+
+// Wait for a word of a token of this process, and return it. symm_ipc_wait_value(). [local]
+// [blocking]
+inline uint64_t ipc_wait_value(Span<const std::byte> token, int32_t channel,
+                               symm_compare_t compare, uint64_t value,
+                               const CallOptions &options = {}, void *stream = nullptr) {
+  const auto c = detail::in_c(options);
+  uint64_t seen = 0;
+  check(symm_ipc_wait_value(token.data(), token.size(), channel, compare, value, &c, &seen,
+                            stream),
+        "symm_ipc_wait_value");
+  return seen;
+}
+
+// Keep puts of epochs below `epoch` off `piece`, and wait for those under way. symm_ipc_fence().
+// [local] [blocking]
+template <class Piece>
+void ipc_fence(const Piece &piece, uint64_t epoch, const CallOptions &options = {},
+               void *stream = nullptr) {
+  const Span span(piece);
+  const auto c = detail::in_c(options);
+  check(symm_ipc_fence(span.data(), span.size_bytes(), epoch, &c, stream), "symm_ipc_fence");
+}
 
 // End the tokens of `piece`, and wait until nobody holds a lease on it. symm_ipc_withdraw().
 // [local] [blocking]

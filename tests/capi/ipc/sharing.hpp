@@ -72,6 +72,7 @@ inline Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'00
 struct Facts {
   std::atomic<int> step;
   std::atomic<int> done;
+  std::atomic<int> writing;
   Token token;
   Token tokens[64];
 };

@@ -1,10 +1,12 @@
 // Threads of one process export, import, withdraw and release at once.
 #include <stdlib.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "symm/symm.h"
 #include "tests/capi/ipc/sharing.hpp"
@@ -69,6 +71,51 @@ TEST(Threads, AnImportSleepsWhileOthersAsk) {
   });
   EXPECT_EQ(sleeper.info().flags, 0U);
   EXPECT_EQ(ipc_stats().leases, 1U);
+}
+
+// The owner writes plainly to memory that threads put into, a half each, once a fence has closed it
+// to them. What they have put before happened before that.
+TEST(Threads, AFenceOrdersThePutsOfThreadsBeforeTheOwnersStores) {
+  const Bootstrap meeting;
+  setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
+  constexpr size_t kBytes = 4096;
+  constexpr uint64_t kEpochs = 3000;
+  const Owned owned(kBytes);
+  symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+  options.channels = 1;
+  const Token token = make_token(owned.data, kBytes, options);
+  std::atomic<uint64_t> epoch{0};
+  std::atomic<uint64_t> landed{0};
+
+  as_threads(3, [&](int rank) {
+    if (rank == 0) {
+      while (epoch != kEpochs) {
+        const uint64_t next = epoch + 1;
+        symm::ipc_fence(owned.buffer.span(), next);
+        std::fill_n(owned.data, kBytes, std::byte{0});
+        epoch = next;
+        if (next == 1) {
+          EXPECT_TRUE(eventually([&] { return landed != 0; }));
+        }
+      }
+      return;
+    }
+
+    const Import there = import(token);
+    const std::vector<std::byte> source(kBytes, std::byte{1});
+    const uint64_t at = rank == 1 ? 0 : kBytes / 2;
+    const symm_piece_t half{at, at, kBytes / 2, 1, 0, 0};
+    while (epoch != kEpochs) {
+      const Outcome outcome = outcome_of(
+          [&] { there.put_pieces(0, source, symm::Pieces(symm::Span(&half, 1)), epoch); });
+      if (outcome.status == SYMM_OK) {
+        ++landed;
+      } else {
+        EXPECT_EQ(outcome.status, SYMM_ERR_ABORTED) << outcome.message;
+      }
+    }
+  });
+  EXPECT_EQ(ipc_stats().leases, 0U);
 }
 
 // Half of the threads allocate and release, the others export whatever they see. A token that is

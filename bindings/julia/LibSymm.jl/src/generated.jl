@@ -41,6 +41,8 @@ const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
 const SYMM_SUSPEND_KEEP = UInt64(0x1)
 """Longest token in bytes."""
 const SYMM_IPC_TOKEN_MAX_BYTES = Int32(512)
+"""Most channels of a token."""
+const SYMM_IPC_CHANNELS_MAX = Int32(4096)
 """Longest name of a piece, or of a version, in bytes."""
 const SYMM_IPC_NAME_MAX_BYTES = Int32(1000)
 """Most bytes that say what a piece is."""
@@ -936,6 +938,8 @@ struct symm_ipc_export_options_t
     hold_ms::UInt64
     hold_imports::UInt64
     failure::Ptr{symm_failure_t}
+    channels::Int32
+    fence_bytes::UInt64
 end
 
 """
@@ -2654,6 +2658,76 @@ lease on any part of it. [local] [blocking, options.timeout_ms]
     pointer::Ptr{Cvoid},
     bytes::Csize_t,
     options::Ptr{symm_call_options_t},
+)::symm_status_t
+
+"""
+Copy many pieces into imported memory in one call, and signal when all are there. [local]
+[stream]
+"""
+@waiting symm_ipc_put_pieces(
+    ipc::Ptr{symm_ipc_t},
+    offset::Csize_t,
+    source::Ptr{Cvoid},
+    source_bytes::Csize_t,
+    call::Ptr{symm_pieces_call_t},
+    epoch::UInt64,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Copy many pieces from imported memory in one call, and signal when all are here. [local]
+[stream]
+"""
+@waiting symm_ipc_get_pieces(
+    ipc::Ptr{symm_ipc_t},
+    offset::Csize_t,
+    destination::Ptr{Cvoid},
+    destination_bytes::Csize_t,
+    call::Ptr{symm_pieces_call_t},
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Add a value to a word of the token that was imported, or set the word to it. [local]
+[stream]
+"""
+@call symm_ipc_signal_value(
+    ipc::Ptr{symm_ipc_t},
+    channel::Int32,
+    op::symm_signal_op_t,
+    value::UInt64,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Wait until a word of a token of this process compares with `value` as `compare` says.
+[local] [blocking, options.timeout_ms] [stream]
+"""
+@waiting symm_ipc_wait_value(
+    token::Ptr{Cvoid},
+    token_bytes::Csize_t,
+    channel::Int32,
+    compare::symm_compare_t,
+    value::UInt64,
+    options::Ptr{symm_call_options_t},
+    out_seen::Ptr{UInt64},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Keep late puts off a piece of memory: when the call returns, no put of an epoch below
+`epoch` stores there any more, and no signal of such a put comes. [local] [blocking,
+options.timeout_ms] [stream]
+"""
+@waiting symm_ipc_fence(
+    pointer::Ptr{Cvoid},
+    bytes::Csize_t,
+    epoch::UInt64,
+    options::Ptr{symm_call_options_t},
+    stream::Ptr{Cvoid},
 )::symm_status_t
 
 """

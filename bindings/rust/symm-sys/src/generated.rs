@@ -78,7 +78,8 @@ enums! {
         Unsupported = SYMM_ERR_UNSUPPORTED = -5,
         /// A deadline passed; the message names who was awaited.
         Timeout = SYMM_ERR_TIMEOUT = -6,
-        /// symm_group_abort() was called, here or on another rank.
+        /// symm_group_abort() was called, here or on another rank; or a put came too late for a
+        /// symm_ipc_fence() of the memory's owner.
         Aborted = SYMM_ERR_ABORTED = -7,
         /// A rank died or left; the message gives its rank and pid.
         PeerFailed = SYMM_ERR_PEER_FAILED = -8,
@@ -403,6 +404,7 @@ constants! {
     pub const SYMM_TICKET_MAX_BYTES: u32 = 512;
     pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
     pub const SYMM_IPC_TOKEN_MAX_BYTES: u32 = 512;
+    pub const SYMM_IPC_CHANNELS_MAX: u32 = 4096;
     pub const SYMM_IPC_NAME_MAX_BYTES: u32 = 1000;
     pub const SYMM_IPC_ABOUT_MAX_BYTES: u32 = 4096;
     pub const SYMM_IPC_BUNDLE_MAX_PIECES: u32 = 1048576;
@@ -1010,6 +1012,8 @@ structs! {
         pub hold_ms: u64,
         pub hold_imports: u64,
         pub failure: *mut symm_failure_t,
+        pub channels: i32,
+        pub fence_bytes: u64,
     }
 
     /// A piece of memory in a bundle: a tensor of a model, for one. An input of
@@ -2574,6 +2578,66 @@ functions! {
         pointer: *const c_void,
         bytes: usize,
         options: *const symm_call_options_t,
+    ) -> symm_status_t;
+
+    /// Copy many pieces into imported memory in one call, and signal when all are there.
+    /// \[local\] \[stream\]
+    pub fn symm_ipc_put_pieces(
+        ipc: *mut symm_ipc_t,
+        offset: usize,
+        source: *const c_void,
+        source_bytes: usize,
+        call: *const symm_pieces_call_t,
+        epoch: u64,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Copy many pieces from imported memory in one call, and signal when all are here.
+    /// \[local\] \[stream\]
+    pub fn symm_ipc_get_pieces(
+        ipc: *mut symm_ipc_t,
+        offset: usize,
+        destination: *mut c_void,
+        destination_bytes: usize,
+        call: *const symm_pieces_call_t,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Add a value to a word of the token that was imported, or set the word to it. \[local\]
+    /// \[stream\]
+    pub fn symm_ipc_signal_value(
+        ipc: *mut symm_ipc_t,
+        channel: i32,
+        op: symm_signal_op_t,
+        value: u64,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Wait until a word of a token of this process compares with `value` as `compare` says.
+    /// \[local\] \[blocking, options.timeout_ms\] \[stream\]
+    pub fn symm_ipc_wait_value(
+        token: *const c_void,
+        token_bytes: usize,
+        channel: i32,
+        compare: symm_compare_t,
+        value: u64,
+        options: *const symm_call_options_t,
+        out_seen: *mut u64,
+        stream: *mut c_void,
+    ) -> symm_status_t;
+
+    /// Keep late puts off a piece of memory: when the call returns, no put of an epoch below
+    /// `epoch` stores there any more, and no signal of such a put comes. \[local\] \[blocking,
+    /// options.timeout_ms\] \[stream\]
+    pub fn symm_ipc_fence(
+        pointer: *const c_void,
+        bytes: usize,
+        epoch: u64,
+        options: *const symm_call_options_t,
+        stream: *mut c_void,
     ) -> symm_status_t;
 
     /// Publish a token under a name and the number of a version, for symm_ipc_lookup().
