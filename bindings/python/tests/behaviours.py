@@ -639,26 +639,40 @@ class Runner:
     def do_get_pieces(self) -> None:
         self.copy_pieces("get", "destination")
 
+    def do_put_import(self) -> None:
+        self.copy_by_import("put", "source", epoch=self.integer("epoch"))
+
+    def do_get_import(self) -> None:
+        self.copy_by_import("get", "destination")
+
+    def copy_by_import(self, verb: str, key: str, **options: object) -> None:
+        what, given, behind = self.given_pieces()
+        call = getattr(self.thing("import"), f"{verb}_{what}")
+        call(self.bytes_at(key), given, offset=self.integer("offset"), **options, **behind)
+
     def copy_pieces(self, verb: str, key: str) -> None:
+        what, given, options = self.given_pieces()
+        call = getattr(self.memory(), f"{verb}_{what}")
         rank, offset = self.integers("rank", "offset")
-        options: dict[str, object] = {"timeout": self.timeout()}
+        call(rank, offset, self.bytes_at(key), given, timeout=self.timeout(), **options)
+
+    def given_pieces(self) -> tuple[str, object, dict[str, object]]:
+        """Whether they are pieces or pages, the list or the size, and what else the call gets."""
+        options: dict[str, object] = {}
         if self.has("signal"):
             options["op"] = symm.SignalOp[self.text("signal")]
             options["signal"] = self.integer("channel", 0)
             options["value"] = self.integer("value")
-        array = self.bytes_at(key)
         if self.has("page_bytes"):
             for table in ("from_table", "to_table"):
                 options[table] = np.array(self.numbers(table)) if self.has(table) else None
-            call = getattr(self.memory(), f"{verb}_pages")
-            call(rank, offset, array, self.integer("page_bytes"), **options)
-            return
+            return "pages", self.integer("page_bytes"), options
         # One line has its pieces as tuples, the next as the rows of an array.
         numbers = self.numbers("pieces") if self.has("pieces") else []
         pieces = [symm.Rows(*numbers[i : i + 6]) for i in range(0, len(numbers), 6)]
         self.as_array = not self.as_array
         given = np.array(pieces, np.uint64).reshape(-1, 6) if self.as_array else pieces
-        getattr(self.memory(), f"{verb}_pieces")(rank, offset, array, given, **options)
+        return "pieces", given, options
 
     def do_exchange(self) -> symm.Exchange:
         source = self.bytes_at("source")
@@ -777,10 +791,28 @@ class Runner:
 
     def do_export(self) -> bytes:
         hold = self.integer("hold_ms") / 1000 if self.has("hold_ms") else None
-        return self.bytes_at().export_token(hold=hold)
+        words = {
+            "channels": self.integer("channels", 0),
+            "fence_bytes": self.integer("fence_bytes", 0),
+        }
+        return self.bytes_at().export_token(hold=hold, **words)
 
     def do_import(self) -> symm.ImportedArray:
         return symm.import_token(self.thing("token"))
+
+    def do_signal_import(self) -> None:
+        op = symm.SignalOp[self.text("signal")]
+        self.thing("import").signal_value(*self.integers("value", "channel"), op=op)
+
+    def do_wait_token(self) -> None:
+        value, channel = self.integers("value", "channel")
+        seen = symm.ipc_wait_value(
+            self.thing("token"), self.compare(), value, channel, timeout=self.timeout()
+        )
+        self.expect_expected(seen)
+
+    def do_fence(self) -> None:
+        symm.ipc_fence(self.bytes_at(), self.integer("epoch"), self.timeout())
 
     def do_suspend_import(self) -> None:
         self.thing("import").suspend()

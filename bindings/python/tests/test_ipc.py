@@ -250,6 +250,31 @@ def test_an_import_for_reading_is_no_place_for_a_result(counted, alone):
             alone.allreduce(seen)
 
 
+def test_pieces_count_from_the_start_of_the_part_of_an_import(alone):
+    array = alone.empty(64, "u8")
+    array.numpy()[:] = 0
+    token = array[16:].export_token(channels=1, fence_bytes=16)
+    with symm.import_token(token) as there:
+        there[8:].put_pieces(b"abcd", [symm.Rows(0, 2, 4)], epoch=1, signal=0)
+        assert symm.ipc_wait_value(token, symm.Compare.EQ, 1) == 1
+        assert bytes(array.numpy()[26:30]) == b"abcd"
+        seen = np.zeros(4, "u1")
+        there[8:].get_pages(seen, 2, from_table=[1, 2], signal=0, op=symm.SignalOp.SET, value=9)
+        assert bytes(seen) == b"abcd"
+        assert symm.ipc_wait_value(token, symm.Compare.GE, 9) == 9
+
+        symm.ipc_fence(array[16:32], 2)
+        with pytest.raises(symm.AbortedError, match="epoch: 1 is late"):
+            there.put_pieces(b"abcd", [symm.Rows(0, 0, 4)], epoch=1)
+        there[16:].put_pieces(b"abcd", [symm.Rows(0, 0, 4)], epoch=1)
+        with pytest.raises(symm.InvalidArgumentError, match="channel"):
+            there.signal_value(1, channel=1)
+    bundle = symm.import_bundle(symm.ipc_export_bundle({"a": array}), read_only=False)
+    with pytest.raises(symm.InvalidArgumentError, match="bundle"):
+        bundle["a"].put_pieces(b"abcd", [symm.Rows(0, 0, 4)])
+    bundle.close()
+
+
 def test_an_import_that_sleeps_has_its_address_and_no_lease(counted):
     suspended = symm._raw.SYMM_IPC_SUSPENDED
     with symm.import_token(counted.export_token(), (4, 8), "f32") as seen:

@@ -58,7 +58,7 @@ sed -E -f "$here/on_machines.sed" "$here/table.txt" >"$table"
 export LAYOUT=$layout
 if [[ $layout == machines ]]; then
   # They have no directory of tokens in common.
-  for scenario in bundles_and_versions a_reader_sleeps; do
+  for scenario in pieces_by_tokens bundles_and_versions a_reader_sleeps; do
     begin="^scenario $scenario\$"
     sed -E -i "/$begin/,/^scenario /{/$begin/d;/^scenario /!d}" "$table"
   done

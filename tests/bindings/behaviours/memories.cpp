@@ -203,6 +203,8 @@ void export_token(Runner& runner, const Line& line) {
   symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
   options.hold_ms = line.size("hold_ms", 0);
   if (line.has("hold_ms") && options.hold_ms == 0) options.flags = SYMM_IPC_NO_HOLD;
+  options.channels = static_cast<int32_t>(line.integer("channels", 0));
+  options.fence_bytes = line.size("fence_bytes", 0);
   runner.things[line.text("as")] = symm::ipc_export(runner.bytes(line, "at"), options);
 }
 

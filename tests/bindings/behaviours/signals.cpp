@@ -129,6 +129,38 @@ void test_signal_value(Runner& runner, const Line& line) {
   expect_seen(line, runner.memory(line).test_signal_value(rank(line), channel(line)));
 }
 
+// ---- pieces, signals and fences of imports
+
+void put_import(Runner& runner, const Line& line) {
+  const auto& import = runner.the<symm::Import>(line.text("import"));
+  with_pieces(line, [&](const symm::Pieces& pieces) {
+    import.put_pieces(offset(line), runner.bytes(line, "source"), pieces, line.size("epoch"));
+  });
+}
+
+void get_import(Runner& runner, const Line& line) {
+  const auto& import = runner.the<symm::Import>(line.text("import"));
+  with_pieces(line, [&](const symm::Pieces& pieces) {
+    import.get_pieces(offset(line), runner.bytes(line, "destination"), pieces);
+  });
+}
+
+void signal_import(Runner& runner, const Line& line) {
+  const auto operation = static_cast<symm_signal_op_t>(line.constant("signal"));
+  const auto& import = runner.the<symm::Import>(line.text("import"));
+  import.signal_value(channel(line), operation, long_word(line));
+}
+
+void wait_token(Runner& runner, const Line& line) {
+  const auto& token = runner.the<symm::Token>(line.text("token"));
+  expect_seen(line,
+      symm::ipc_wait_value(token, channel(line), compare(line), long_word(line), timeout(line)));
+}
+
+void fence(Runner& runner, const Line& line) {
+  symm::ipc_fence(runner.bytes(line, "at"), line.size("epoch"), timeout(line));
+}
+
 // ---- messages
 
 void send(Runner& runner, const Line& line) {
@@ -301,14 +333,17 @@ const Verbs& verbs_of_signals() {
       {"fill64", fill64},
       {"fill8", fill8},
       {"get", get},
+      {"get_import", get_import},
       {"get_pieces", get_pieces},
       {"messages", messages},
       {"exchange", exchange},
       {"start_recv", start_recv},
       {"start_round", start_round},
+      {"fence", fence},
       {"finish_round", finish_round},
       {"neighbor_alltoallv", neighbor_alltoallv},
       {"put", put},
+      {"put_import", put_import},
       {"put_pieces", put_pieces},
       {"put_signal", put_signal},
       {"put_signal_value", put_signal_value},
@@ -317,6 +352,7 @@ const Verbs& verbs_of_signals() {
       {"recv", recv},
       {"send", send},
       {"signal", signal},
+      {"signal_import", signal_import},
       {"signal_value", signal_value},
       {"test_signal", test_signal},
       {"test_signal_value", test_signal_value},
@@ -324,6 +360,7 @@ const Verbs& verbs_of_signals() {
       {"wait_signal", wait_signal},
       {"wait_signal_value", wait_signal_value},
       {"wait_signals", wait_signals},
+      {"wait_token", wait_token},
       {"wait_value32", wait_value32},
       {"wait_value64", wait_value64},
       {"write_value32", write_value32},

@@ -35,6 +35,7 @@ export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_r
 export reduce_scatter_rows!, gatherv!, scatterv!, broadcast_bytes!
 export allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
+export ipc_wait_value, ipc_fence
 export export_bundle, import_bundle, ipc_publish, ipc_lookup, ipc_withdraw_version
 
 include("call.jl")
@@ -57,6 +58,7 @@ include("collectives.jl")
 include("exchange.jl")
 include("requests.jl")
 include("ipc.jl")
+include("pads.jl")
 include("bundles.jl")
 include("log.jl")
 

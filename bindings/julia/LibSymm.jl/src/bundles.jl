@@ -68,7 +68,7 @@ function export_bundle(arrays; hold=nothing, imports::Integer=0, stream=nothing)
         ]
         attempt() do call
             how = options_of(
-                call, symm_ipc_export_options_t, flags, kept_ms, imports, call.failure
+                call, symm_ipc_export_options_t, flags, kept_ms, imports, call.failure, 0, 0
             )
             return symm_ipc_export_bundle(
                 pieces, length(pieces), how, token, length(token), used, on

@@ -1,7 +1,7 @@
 # Sharing memory with any process of this user on this machine, outside of any group.
 
 """
-    export_token(A; hold=nothing, imports=0, stream=nothing)
+    export_token(A; hold=nothing, imports=0, channels=0, fence=0, stream=nothing)
 
 A token for the memory of `A` (an array in symmetric or imported memory, a `Buffer`, a `SymmMemory`
 or a `Span`): bytes that may travel by any means. A process that imports them maps that memory.
@@ -10,8 +10,19 @@ Local; on CUDA an importer sees the results of work that was issued on `stream` 
 `hold` keeps the memory for this token for so many seconds, even if its buffer is released, or until
 it was imported `imports` times. With `nothing` it is `\$SYMM_IPC_HOLD_MS`, and with 0 the memory is
 not kept, whatever that says.
+
+With `channels`, those who import the token signal this process by so many words, for which
+[`ipc_wait_value`](@ref) waits. `fence` is the size in bytes of a part that [`ipc_fence`](@ref) can
+close by itself; with 0 it is the whole piece. Memory of the host that this process made.
 """
-function export_token(A; hold=nothing, imports::Integer=0, stream=nothing)
+function export_token(
+    A;
+    hold=nothing,
+    imports::Integer=0,
+    channels::Integer=0,
+    fence::Integer=0,
+    stream=nothing,
+)
     token = Vector{UInt8}(undef, SYMM_IPC_TOKEN_MAX_BYTES)
     used = Ref{Csize_t}(0)
     flags, kept_ms = hold_of(hold)
@@ -19,7 +30,14 @@ function export_token(A; hold=nothing, imports::Integer=0, stream=nothing)
     on = ipc_stream(stream)
     attempt() do call
         how = options_of(
-            call, symm_ipc_export_options_t, flags, kept_ms, imports, call.failure
+            call,
+            symm_ipc_export_options_t,
+            flags,
+            kept_ms,
+            imports,
+            call.failure,
+            channels,
+            fence,
         )
         return symm_ipc_export(piece, size, how, token, length(token), used, on)
     end

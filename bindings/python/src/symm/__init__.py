@@ -120,10 +120,12 @@ from symm.ipc import (
     ipc_collect as ipc_collect,
     ipc_export as ipc_export,
     ipc_export_bundle as ipc_export_bundle,
+    ipc_fence as ipc_fence,
     ipc_holders as ipc_holders,
     ipc_lookup as ipc_lookup,
     ipc_publish as ipc_publish,
     ipc_stats as ipc_stats,
+    ipc_wait_value as ipc_wait_value,
     ipc_withdraw as ipc_withdraw,
     ipc_withdraw_version as ipc_withdraw_version,
 )

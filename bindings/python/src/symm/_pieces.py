@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from symm._operand import OnDevice
     from symm.dtypes import DType
     from symm.group import Group
 
@@ -76,7 +77,7 @@ class Numbers:
         return self.pointer, self.size // FIELDS, 0, 0, 0
 
 
-def numbers_of(given: Any, name: str, group: Group) -> Numbers:
+def numbers_of(given: Any, name: str, group: OnDevice) -> Numbers:
     """Integers as an array of 64 bits, which is taken as it is, or as any sequence."""
     if isinstance(given, (list, tuple, range)):
         try:
@@ -105,7 +106,7 @@ def signal_of(
     return flags, 0, 0, 0, 0
 
 
-def pieces_of(given: Any, group: Group) -> Numbers:
+def pieces_of(given: Any, group: OnDevice) -> Numbers:
     """Pieces as `FIELDS` numbers each: a sequence of `Rows`, or an array with a row for each."""
     if isinstance(given, (list, tuple)):
         given = [number for piece in given for number in Rows(*piece)]
@@ -115,6 +116,29 @@ def pieces_of(given: Any, group: Group) -> Numbers:
             f"pieces: {numbers.size} numbers are not {FIELDS} for each piece"
         )
     return numbers
+
+
+def pages_of(
+    page_bytes: int, from_table: Any, to_table: Any, group: OnDevice
+) -> tuple[tuple[int, ...], list[Numbers]]:
+    """The fields of symm_pieces_call_t that name pages, and what must live during the call."""
+    named = {"from_table": from_table, "to_table": to_table}
+    found = {
+        name: numbers_of(table, name, group) for name, table in named.items() if table is not None
+    }
+    sizes = {numbers.size for numbers in found.values()}
+    if page_bytes <= 0:
+        raise InvalidArgumentError(f"page_bytes: {page_bytes} is not a size of pages")
+    if len(sizes) != 1:
+        raise InvalidArgumentError(
+            "from_table, to_table: differ in length" if sizes else "from_table: is missing"
+        )
+    if len({numbers.on_device for numbers in found.values()}) != 1:
+        raise InvalidArgumentError(
+            "from_table, to_table: one is on the device, the other on the host"
+        )
+    places = [found[name].pointer if name in found else 0 for name in named]
+    return (0, sizes.pop(), page_bytes, *places), list(found.values())
 
 
 class Side:

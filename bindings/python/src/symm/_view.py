@@ -46,18 +46,30 @@ def extents_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     return extents
 
 
-def export(pointer: int, nbytes: int, hold: float | None, hold_imports: int, stream: Any) -> bytes:
+def export(
+    pointer: int,
+    nbytes: int,
+    hold: float | None,
+    hold_imports: int,
+    channels: int,
+    fence_bytes: int,
+    stream: Any,
+) -> bytes:
     """A token of a piece of memory; `Array.export_token()` explains the other parameters."""
     cuda_stream = 0 if stream is None else handle_of(stream)
-    return raw.symm_ipc_export(pointer, nbytes, export_options(hold, hold_imports), cuda_stream)
+    options = export_options(hold, hold_imports, channels, fence_bytes)
+    return raw.symm_ipc_export(pointer, nbytes, options, cuda_stream)
 
 
-def export_options(hold: float | None, hold_imports: int) -> tuple[int, int, int] | None:
+def export_options(
+    hold: float | None, hold_imports: int, channels: int = 0, fence_bytes: int = 0
+) -> tuple[int, ...] | None:
     """The fields of symm_ipc_export_options_t."""
-    if hold is None and not hold_imports:
+    if hold is None and not (hold_imports or channels or fence_bytes):
         return None
     flags = raw.SYMM_IPC_NO_HOLD if hold == 0 else 0
-    return flags, 0 if hold == 0 else milliseconds(hold), hold_imports
+    hold_ms = 0 if hold == 0 else milliseconds(hold)
+    return flags, hold_ms, hold_imports, channels, fence_bytes
 
 
 def withdraw(pointer: int, nbytes: int, timeout: float | None) -> None:
@@ -209,7 +221,13 @@ class Array(_Exporter):
     # ---- for other processes
 
     def export_token(
-        self, *, hold: float | None = None, hold_imports: int = 0, stream: Any = None
+        self,
+        *,
+        hold: float | None = None,
+        hold_imports: int = 0,
+        channels: int = 0,
+        fence_bytes: int = 0,
+        stream: Any = None,
     ) -> bytes:
         """A token by which any process of this user on this machine can map the array's bytes.
 
@@ -221,16 +239,22 @@ class Array(_Exporter):
                 memory is not kept.
             hold_imports: the number of imports after which the memory is not kept any longer;
                 0: only `hold` ends it. It needs `hold` or $SYMM_IPC_HOLD_MS.
+            channels: the number of words by which those who import the token signal this process,
+                for `ipc_wait_value()`. Memory of the host that this process made; it is not held.
+            fence_bytes: the size of a part that `ipc_fence()` can close by itself; 0: the whole
+                array. It needs `channels`.
             stream: work that was issued on this stream before is visible after the import.
 
         Raises:
             InvalidArgumentError: the array is in another rank's block, and only the owner exports;
-                or `hold_imports` is given for memory that is not kept.
-            UnsupportedError: `hold` for imported memory, which only its owner can hold.
+                or `hold_imports` is given for memory that is not kept; or `hold` is given beside
+                `channels`.
+            UnsupportedError: `hold` for imported memory, which only its owner can hold, or
+                `channels` for imported memory or memory of a GPU.
             UnavailableError: the directory for the socket is not private.
         """
         self._require_open()
-        return export(self.pointer, self.nbytes, hold, hold_imports, stream)
+        return export(self.pointer, self.nbytes, hold, hold_imports, channels, fence_bytes, stream)
 
     def withdraw(self, timeout: float | None = None) -> None:
         """Invalidate the tokens of any part of this array, and wait until all leases on it ended.

@@ -12,18 +12,21 @@ import math
 from symm import _view
 from symm._generated import ImportInfo, IpcCollectStats, IpcHolders, IpcStats
 from symm._library import Closing, Owned, raw
-from symm._operand import piece_of, read_with_shape
+from symm._operand import HOST, operand, piece_of, read_with_shape
+from symm._pieces import pages_of, pieces_of, signal_of
 from symm._streams import ALL_STREAMS, current_on, handle_of, milliseconds, within
 from symm._view import CPU, CUDA, Array, extents_of
 from symm.dtypes import DType, DTypeLike, dtype_of
-from symm.enums import Backend
+from symm.enums import Backend, SignalOp
 from symm.errors import InvalidArgumentError, InvalidHandleError, NotFoundError
 from symm.memory import Buffer
 
 TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes long
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
+
+    from symm._pieces import Rows
 
 
 class _Lease(Owned):
@@ -156,6 +159,140 @@ class ImportedArray(Array, Closing):
                 otherwise. The other errors are those of `import_token()`; it stays suspended.
         """
         self._open().resume(token, timeout, directory, stream)
+
+    def put_pieces(
+        self,
+        source: Any,
+        pieces: Sequence[Rows] | Any,
+        *,
+        offset: int = 0,
+        epoch: int = 0,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+    ) -> None:
+        """Copy pieces of `source` into the imported memory in one call. [local]
+
+        The owner sees them when it has waited for the signal of the call, or for any later one.
+
+        Args:
+            source: a contiguous array of any package.
+            pieces: as for ``Memory.put_pieces()``.
+            offset: from where the pieces count, in bytes from the start of this array.
+            epoch: the number of the request that the put serves. A put that comes too late for the
+                owner's `ipc_fence()` is refused.
+            signal: a channel of the token on which to signal the owner when all pieces have
+                arrived; None: no signal.
+            op: what the signal does to its word, as in `signal_value()`.
+            value: what is added to the word, or what the word becomes.
+            timeout: seconds for the end of another thread's put through this import; None:
+                $SYMM_TIMEOUT_MS, else 60.
+
+        Raises:
+            AbortedError: the put is late; nothing was written.
+            InvalidArgumentError: as for ``Memory.put_pieces()``; or the array is of a bundle or
+                read-only, or the token has no channels, and there is a signal or an epoch.
+            PeerFailedError: the process that made the memory is gone.
+        """
+        chosen = pieces_of(pieces, HOST)
+        call = (*chosen.as_pieces(), *signal_of(signal, op, value, on_device=chosen.on_device))
+        self._put(source, call, offset, epoch, timeout)
+
+    def put_pages(
+        self,
+        source: Any,
+        page_bytes: int,
+        *,
+        from_table: Sequence[int] | Any = None,
+        to_table: Sequence[int] | Any = None,
+        offset: int = 0,
+        epoch: int = 0,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+        timeout: float | None = None,
+    ) -> None:
+        """Copy pages of `source` to pages of the imported memory, by their numbers. [local]
+
+        The pages are those of ``Memory.put_pages()``; all else is as for `put_pieces()`.
+        """
+        pages, _tables = pages_of(page_bytes, from_table, to_table, HOST)
+        call = (*pages, *signal_of(signal, op, value, on_device=False))
+        self._put(source, call, offset, epoch, timeout)
+
+    def get_pieces(
+        self,
+        destination: Any,
+        pieces: Sequence[Rows] | Any,
+        *,
+        offset: int = 0,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+    ) -> None:
+        """Copy pieces of the imported memory to `destination` in one call. [local]
+
+        A signal tells the owner that it may write these pieces anew. Parameters and errors are
+        those of `put_pieces()`.
+        """
+        chosen = pieces_of(pieces, HOST)
+        call = (*chosen.as_pieces(), *signal_of(signal, op, value, on_device=chosen.on_device))
+        self._get(destination, call, offset)
+
+    def get_pages(
+        self,
+        destination: Any,
+        page_bytes: int,
+        *,
+        from_table: Sequence[int] | Any = None,
+        to_table: Sequence[int] | Any = None,
+        offset: int = 0,
+        signal: int | None = None,
+        op: SignalOp = SignalOp.ADD,
+        value: int = 1,
+    ) -> None:
+        """Copy pages of the imported memory to pages of `destination`. [local]
+
+        Parameters and errors are those of `put_pages()`.
+        """
+        pages, _tables = pages_of(page_bytes, from_table, to_table, HOST)
+        self._get(destination, (*pages, *signal_of(signal, op, value, on_device=False)), offset)
+
+    def _at(self, offset: int) -> tuple[int, int]:
+        """The import, and a place in this array as one of the import."""
+        handle = self._open()._handle
+        return handle, self.pointer - raw.symm_ipc_pointer(handle) + offset
+
+    def _put(
+        self, source: Any, call: tuple[int, ...], offset: int, epoch: int, timeout: float | None
+    ) -> None:
+        found = operand(source, "source", HOST, 0, written=False)
+        nbytes = found.size * found.dtype.itemsize
+        raw.symm_ipc_put_pieces(
+            *self._at(offset), found.pointer, nbytes, call, epoch, within(timeout), 0
+        )
+
+    def _get(self, destination: Any, call: tuple[int, ...], offset: int) -> None:
+        found = operand(destination, "destination", HOST, 0, written=True)
+        nbytes = found.size * found.dtype.itemsize
+        raw.symm_ipc_get_pieces(*self._at(offset), found.pointer, nbytes, call, None, 0)
+
+    def signal_value(self, value: int, channel: int = 0, *, op: SignalOp = SignalOp.ADD) -> None:
+        """Add `value` to a word of the token, or set the word to it. [local] Never waits.
+
+        The owner waits for it by `ipc_wait_value()`, and then sees what was written before.
+
+        Args:
+            value: any number of 64 bits; sums wrap.
+            channel: which of the token's words.
+            op: whether the value is added, or replaces the word.
+
+        Raises:
+            InvalidArgumentError: the token has no such channel.
+            PeerFailedError: the process that made the memory is gone.
+        """
+        raw.symm_ipc_signal_value(self._open()._handle, channel, int(op), value, None, 0)
 
     def close(self) -> None:
         """Release this array. [local] Never waits.
@@ -513,7 +650,13 @@ def _piece(memory: Any) -> tuple[int, int]:
 
 
 def ipc_export(
-    memory: Any, *, hold: float | None = None, hold_imports: int = 0, stream: Any = None
+    memory: Any,
+    *,
+    hold: float | None = None,
+    hold_imports: int = 0,
+    channels: int = 0,
+    fence_bytes: int = 0,
+    stream: Any = None,
 ) -> bytes:
     """A token by which any process of this user on this machine can map a piece of memory.
 
@@ -525,9 +668,61 @@ def ipc_export(
             export, such as that of PyTorch's allocator.
         hold: seconds for which the memory is kept for this token.
         hold_imports: the number of imports after which it is not kept any longer.
+        channels: the number of words by which those who import the token signal this process.
+        fence_bytes: the size of a part that `ipc_fence()` can close by itself.
         stream: work that was issued on this stream before is visible after the import.
     """
-    return _view.export(*_piece(memory), hold, hold_imports, stream)
+    return _view.export(*_piece(memory), hold, hold_imports, channels, fence_bytes, stream)
+
+
+def ipc_wait_value(
+    token: bytes, compare: int, value: int, channel: int = 0, *, timeout: float | None = None
+) -> int:
+    """Wait until a word of a token of this process compares with `value`, and return the word.
+
+    [local] [blocking, timeout] The word stays as it is.
+
+    Args:
+        token: made with channels. Give each writer a token of its own, so that an error names the
+            one that was awaited.
+        compare: a `symm.Compare`, with the word on its left.
+        value: its right side.
+        channel: which of the token's words.
+        timeout: seconds; None: $SYMM_TIMEOUT_MS, else 60; 0: only look.
+
+    Raises:
+        symm.TimeoutError: it did not compare so; names who has imported the token.
+        PeerFailedError: a process that had imported the token died, and none is left that has.
+        InvalidHandleError: the memory was released or withdrawn, also during the wait.
+        InvalidArgumentError: this is no token of this process with such a channel.
+    """
+    seen = raw.symm_ipc_wait_value(
+        bytes(token), channel, int(compare), value, within(timeout), True, 0
+    )
+    assert seen is not None  # it was asked for
+    return seen
+
+
+def ipc_fence(memory: Any, epoch: int, timeout: float | None = None) -> None:
+    """Keep late puts off a piece of memory. [local] [blocking, timeout]
+
+    When the call returns, no put of an epoch below `epoch` stores there any more, and no signal of
+    such a put comes: a request that was given up gives its pages back.
+
+    Args:
+        memory: the piece, as for `ipc_export()`: whole parts (`fence_bytes`) of the tokens with
+            channels that name some of it.
+        epoch: the lowest that may still land.
+        timeout: seconds for puts that are under way; None: $SYMM_TIMEOUT_MS, else 60; 0: only look.
+
+    Raises:
+        symm.TimeoutError: a put is not over; names its process. The fence stands all the same.
+        PeerFailedError: a process is gone in the middle of a put, and its death cannot be
+            confirmed. Do not use the memory again.
+        InvalidArgumentError: the memory is not this process's to export, or has some bytes only of
+            a part.
+    """
+    raw.symm_ipc_fence(*_piece(memory), epoch, within(timeout), 0)
 
 
 def ipc_withdraw(memory: Any, timeout: float | None = None) -> None:

@@ -15,7 +15,7 @@ from operator import index
 
 from symm._generated import BufferInfo, MemoryInfo
 from symm._library import Closing, Owned, raw
-from symm._pieces import Numbers, Rows, numbers_of, pieces_of, signal_of
+from symm._pieces import Rows, pages_of, pieces_of, signal_of
 from symm._streams import current_on, handle_of, within
 from symm._view import extents_of
 from symm.array import SymmArray
@@ -556,7 +556,7 @@ class Memory(Closing):
             InvalidArgumentError: as for `put_pieces()`; or the tables differ in length.
             UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
-        pages, tables = self._pages(page_bytes, from_table, to_table)
+        pages, tables = pages_of(page_bytes, from_table, to_table, self.group)
         place, _keep = self._place(source, "source", stream)
         call = (*pages, *signal_of(signal, op, value, on_device=tables[0].on_device))
         self._copy_pieces(raw.symm_put_pieces, rank, offset, place, call, timeout)
@@ -581,34 +581,10 @@ class Memory(Closing):
         `from_table` has pages of the block, and `to_table` those of `destination`. Parameters and
         errors are those of `put_pages()`.
         """
-        pages, tables = self._pages(page_bytes, from_table, to_table)
+        pages, tables = pages_of(page_bytes, from_table, to_table, self.group)
         place, _keep = self._place(destination, "destination", stream, written=True)
         call = (*pages, *signal_of(signal, op, value, on_device=tables[0].on_device))
         self._copy_pieces(raw.symm_get_pieces, rank, offset, place, call, timeout)
-
-    def _pages(
-        self, page_bytes: int, from_table: Any, to_table: Any
-    ) -> tuple[tuple[int, ...], list[Numbers]]:
-        """The fields of symm_pieces_call_t that name pages, and what must live during the call."""
-        named = {"from_table": from_table, "to_table": to_table}
-        found = {
-            name: numbers_of(table, name, self.group)
-            for name, table in named.items()
-            if table is not None
-        }
-        sizes = {numbers.size for numbers in found.values()}
-        if page_bytes <= 0:
-            raise InvalidArgumentError(f"page_bytes: {page_bytes} is not a size of pages")
-        if len(sizes) != 1:
-            raise InvalidArgumentError(
-                "from_table, to_table: differ in length" if sizes else "from_table: is missing"
-            )
-        if len({numbers.on_device for numbers in found.values()}) != 1:
-            raise InvalidArgumentError(
-                "from_table, to_table: one is on the device, the other on the host"
-            )
-        places = [found[name].pointer if name in found else 0 for name in named]
-        return (0, sizes.pop(), page_bytes, *places), list(found.values())
 
     def _copy_pieces(
         self,

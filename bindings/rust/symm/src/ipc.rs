@@ -23,13 +23,15 @@
 
 mod asleep;
 mod bundle;
+mod pads;
 
 pub use self::asleep::{Asleep, Sleeper};
 pub use self::bundle::{
     Bundle, NamedPiece, ReadOnly, Reader, import_bundle, lookup, publish, withdraw_version,
 };
+pub use self::pads::{fence, wait_value};
 use crate::buffer::on_host;
-use crate::convert::{filled, to_c};
+use crate::convert::{filled, index, to_c};
 use crate::error::{Error, Result, acting, call};
 use crate::group::{as_pointer, number};
 use crate::stream::no_wait;
@@ -205,6 +207,13 @@ builder! {
         hold(time: Duration): Option<Duration> = Some(time);
         /// Ends the hold early, once this token was imported that many times.
         hold_imports(imports: u64): u64 = imports;
+        /// Gives the token words by which those who import it [signal](Import::signal_value) this
+        /// process, which [waits](wait_value) for them. Memory of the host that this process made;
+        /// it is not held.
+        channels(channels: usize): usize = channels;
+        /// The bytes of a part of the piece that [`fence`] can close by itself. Otherwise a fence
+        /// closes the whole piece.
+        fence_bytes(bytes: u64): u64 = bytes;
         /// On CUDA: an importer sees the results of work that was issued on this stream before.
         stream(stream: Stream): Stream = stream;
     }
@@ -213,8 +222,9 @@ builder! {
 impl ExportOptions {
     /// Makes a token for a piece of memory. A local call. Errors: `InvalidArgument`
     /// (not memory that can be exported), `Unsupported` (a hold of an import, which
-    /// only its owner can hold), `OutOfMemory`, `System`, `Unavailable` (the directory
-    /// of the sockets is not private), `PeerFailed`, `Cuda`.
+    /// only its owner can hold; channels for an import, or for memory of a GPU),
+    /// `OutOfMemory`, `System`, `Unavailable` (the directory of the sockets is not
+    /// private), `PeerFailed`, `Cuda`.
     pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
         let given = self.to_c();
         let (at, bytes) = address_and_bytes(piece);
@@ -242,6 +252,8 @@ impl ExportOptions {
     fn to_c(&self) -> sys::symm_ipc_export_options_t {
         let mut given = sys::symm_ipc_export_options_t {
             hold_imports: self.hold_imports,
+            channels: index(self.channels),
+            fence_bytes: self.fence_bytes,
             ..Default::default()
         };
         match self.hold {

@@ -61,8 +61,14 @@ impl<T: Element> Operand<T> {
     /// address looks like a device address that is wrong.
     #[inline]
     pub(crate) fn on(self, group: &Shared, stream: &Stream) -> Result<Self> {
-        if self.place != Place::of(group.backend) {
-            return Err(misplaced(self.place, group.backend));
+        self.reached_by(group.backend, stream)
+    }
+
+    /// As [`on`](Self::on), for calls on imports, which are in no group.
+    #[inline]
+    pub(crate) fn reached_by(self, backend: Backend, stream: &Stream) -> Result<Self> {
+        if self.place != Place::of(backend) {
+            return Err(misplaced(self.place, backend));
         }
         match self.stream {
             Some(own) if own != stream.as_raw() => Err(Error::argument(

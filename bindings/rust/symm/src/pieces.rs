@@ -76,8 +76,9 @@ impl Signal {
     }
 }
 
-/// What [`Memory::put_pieces`] and [`Memory::get_pieces`] copy, and the signal behind it. It may be
-/// used any number of times.
+/// What [`Memory::put_pieces`] and [`Memory::get_pieces`] copy, and those of an
+/// [import](crate::ipc::Import::put_pieces), and the signal behind it. It may be used any number of
+/// times.
 #[derive(Debug, Clone)]
 pub struct Pieces<'a, T: Element> {
     what: What<'a>,
@@ -146,7 +147,7 @@ impl<'a, T: Element> Pieces<'a, T> {
     }
 
     /// The struct of C, which points into this value.
-    fn to_c(&self) -> symm_pieces_call_t {
+    pub(crate) fn to_c(&self) -> symm_pieces_call_t {
         let mut call = symm_pieces_call_t::default();
         match &self.what {
             What::List(list) => {

@@ -484,7 +484,10 @@ end
 # ---- memory that is shared by a token
 
 # `hold` is nothing where the line has no `hold_ms`, so that the environment decides.
-run_export(r) = export_token(piece(r); hold=seconds(r, "hold_ms"))
+function run_export(r)
+    words = (channels=number(r, "channels", 0), fence=number(r, "fence_bytes", 0))
+    return export_token(piece(r); hold=seconds(r, "hold_ms"), words...)
+end
 run_import(r) = import_token(thing(r, "token"))
 run_suspend_import(r) = suspend!(thing(r, "import"))
 function run_resume_import(r)
@@ -495,6 +498,36 @@ function run_expect_asleep(r)
     is_asleep = LibSymm.info(thing(r, "import")).flags & LibSymm.SYMM_IPC_SUSPENDED != 0
     return same("asleep", is_asleep, flag(r, "asleep"))
 end
+function run_put_import(r)
+    made = thing(r, "import")
+    source = piece(r, "source")
+    options = (; epoch=number(r, "epoch"), behind_pieces(r)...)
+    if has(r, "page_bytes")
+        page = number(r, "page_bytes")
+        return LibSymm.put_pages!(made, source, page; tables(r)..., options...)
+    end
+    return LibSymm.put_pieces!(made, source, pieces(r); options...)
+end
+function run_get_import(r)
+    made = thing(r, "import")
+    destination = piece(r, "destination")
+    options = Base.structdiff(behind_pieces(r), NamedTuple{(:timeout,)})
+    if has(r, "page_bytes")
+        page = number(r, "page_bytes")
+        return LibSymm.get_pages!(destination, made, page; tables(r)..., options...)
+    end
+    return LibSymm.get_pieces!(destination, made, pieces(r); options...)
+end
+function run_signal_import(r)
+    op = constant("SIGNAL", word(r, "signal"))
+    return signal_value!(thing(r, "import"), number(r, "value"); channel=channel(r), op=op)
+end
+function run_wait_token(r)
+    token = thing(r, "token")
+    how = (channel=channel(r), timeout=seconds(r))
+    return expect_count(r, ipc_wait_value(token, compare(r), number(r, "value"); how...))
+end
+run_fence(r) = ipc_fence(piece(r), number(r, "epoch"); timeout=seconds(r))
 run_withdraw(r) = ipc_withdraw(piece(r); timeout=seconds(r))
 
 # ---- bundles and versions

@@ -42,6 +42,7 @@ pub fn find(name: &str) -> Option<Verb> {
         signals: signal_value wait_signal_value wait_signals test_signal_value;
         sharing: export import withdraw expect_import expect_holders;
         sharing: suspend_import resume_import expect_asleep;
+        sharing: put_import get_import signal_import wait_token fence;
         sharing: export_bundle import_bundle expect_bundle publish lookup withdraw_version;
     }
 }

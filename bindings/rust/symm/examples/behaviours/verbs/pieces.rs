@@ -23,7 +23,10 @@ pub fn get_pieces(r: &mut Runner, line: &Line<'_>) -> Result<()> {
 }
 
 /// Calls `copy` with the pieces or the pages of the line, and with its signal.
-fn with_pieces(line: &Line<'_>, copy: impl FnOnce(&Pieces<'_, u8>) -> Result<()>) -> Result<()> {
+pub fn with_pieces(
+    line: &Line<'_>,
+    copy: impl FnOnce(&Pieces<'_, u8>) -> Result<()>,
+) -> Result<()> {
     let (from, to) = (table(line, "from_table"), table(line, "to_table"));
     let mut pieces = if line.has("page_bytes") {
         Pieces::pages(line.get("page_bytes"), &from, &to)?

@@ -1,5 +1,6 @@
 //! Verbs on memory that is shared by a token.
 
+use super::pieces::with_pieces;
 use crate::line::Line;
 use crate::runner::Runner;
 use std::any::Any;
@@ -7,14 +8,18 @@ use std::time::Duration;
 use symm::ipc::{
     self, Asleep, Bundle, ExportOptions, Import, ImportOptions, NamedPiece, Sleeper, Token,
 };
-use symm::{Memory, Result, symm_sys};
+use symm::{Memory, Result, SignalOp, symm_sys};
 
 pub fn export(r: &mut Runner, line: &Line<'_>) -> Result<()> {
-    let options = if line.has("hold_ms") {
-        ExportOptions::new().hold(Duration::from_millis(line.get("hold_ms")))
-    } else {
-        ExportOptions::new()
-    };
+    let mut options = ExportOptions::new();
+    if line.has("hold_ms") {
+        options = options.hold(Duration::from_millis(line.get("hold_ms")));
+    }
+    if line.has("channels") {
+        options = options
+            .channels(line.get("channels"))
+            .fence_bytes(line.get("fence_bytes"));
+    }
     let token = options.export(&r.piece(line)?)?;
     r.made(line, token)
 }
@@ -22,6 +27,40 @@ pub fn export(r: &mut Runner, line: &Line<'_>) -> Result<()> {
 pub fn import(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     let import = ipc::import::<u8>(r.the::<Token>(line.text("token")))?;
     r.made(line, import)
+}
+
+pub fn put_import(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let import = r.the::<Import<u8>>(line.text("import"));
+    let source = r.bytes(line, "source");
+    with_pieces(line, |pieces| {
+        import.put_pieces(line.get("offset"), &source, pieces, line.get("epoch"))
+    })
+}
+
+pub fn get_import(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let import = r.the::<Import<u8>>(line.text("import"));
+    let mut destination = r.bytes(line, "destination");
+    with_pieces(line, |pieces| {
+        import.get_pieces(line.get("offset"), &mut destination, pieces)
+    })
+}
+
+pub fn signal_import(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let op = line.named("signal", SignalOp::from_raw);
+    let import = r.the::<Import<u8>>(line.text("import"));
+    import.signal_value(line.channel(), op, line.get("value"))
+}
+
+pub fn wait_token(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let token = r.the::<Token>(line.text("token"));
+    let value = line.get("value");
+    let seen = ipc::wait_value(token, line.channel(), line.compare(), value, line.timeout())?;
+    line.expect("expected", seen);
+    Ok(())
+}
+
+pub fn fence(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    ipc::fence(&r.piece(line)?, line.get("epoch"), line.timeout())
 }
 
 pub fn withdraw(r: &mut Runner, line: &Line<'_>) -> Result<()> {
