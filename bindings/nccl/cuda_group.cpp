@@ -213,7 +213,12 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   if (symm_library().group_create(&config, &made) != SYMM_OK) {
     return refuse(symm_library().last_error());
   }
-  log("collectives of rank %d of %d go to symm", rank_, size_);
+  symm_group_info_t info{};
+  info.struct_size = sizeof info;
+  const bool is_known = symm_library().group_info(made, &info) == SYMM_OK;
+  const bool in_tree = is_known && (info.flags & SYMM_GROUP_TREE_ORDER) != 0;
+  const char* const order = in_tree ? ", which adds floats in tree order" : "";
+  log("collectives of rank %d of %d go to symm%s", rank_, size_, order);
   return true;
 }
 

@@ -32,6 +32,7 @@ SymmLibrary load() {
                 find(library, "symm_group_retain", symm.group_retain) &&
                 find(library, "symm_group_release", symm.group_release) &&
                 find(library, "symm_group_abort", symm.group_abort) &&
+                find(library, "symm_group_info", symm.group_info) &&
                 find(library, "symm_group_status", symm.group_status) &&
                 find(library, "symm_group_failed_ranks", symm.group_failed_ranks) &&
                 find(library, "symm_group_peer_info", symm.group_peer_info) &&

@@ -16,6 +16,7 @@ struct SymmLibrary {
   decltype(&symm_group_retain) group_retain = nullptr;
   decltype(&symm_group_release) group_release = nullptr;
   decltype(&symm_group_abort) group_abort = nullptr;
+  decltype(&symm_group_info) group_info = nullptr;
   decltype(&symm_group_status) group_status = nullptr;
   decltype(&symm_group_failed_ranks) group_failed_ranks = nullptr;
   decltype(&symm_group_peer_info) group_peer_info = nullptr;

@@ -1379,6 +1379,23 @@ sys.stdin.readline()
         for got in self.finished(ranks):
             self.assertEqual(got, [[], "NCCL", "NCCL", "NCCL", "NCCL", []])
 
+    def test_floats_are_added_in_tree_order_if_asked_for(self):
+        for order in ("ranks", "tree"):
+            ranks = self.cuda_ranks(
+                4,
+                """
+answer(all_reduce())
+sys.stdin.readline()
+""",
+                SYMM_NCCL_MODE="deterministic",
+                SYMM_ORDER=order,
+            )
+            self.assertEqual(self.finished(ranks), ["symm"] * 4)
+            said = "go to symm" + (", which adds floats in tree order" if order == "tree" else "")
+            log = self.log.read_text()
+            self.log.unlink()
+            self.assertEqual(log.count(said + "\n"), 4, log)
+
     def test_all_collectives(self):
         """Of all types, with each root and in place; and what symm leaves to NCCL."""
         for mode, measured in (("fast", False), ("deterministic", True)):
