@@ -255,8 +255,8 @@ def torch_kill(rank, folder):
         dist.all_reduce(data)
     torch.cuda.synchronize()
 
-    # While one thread copies to pageable memory, the driver lets others wait. A kernel of NCCL would
-    # keep that copy until an abort.
+    # While one thread copies to pageable memory, the driver lets others wait. A kernel of NCCL
+    # would keep that copy until an abort.
     copies = (
         int(os.environ.get("TRIAL", "0")) % 2 == 1 and os.environ.get("SYMM_NCCL_OPS") != "none"
     )
