@@ -142,7 +142,7 @@ def refusals(group):
     with pytest.raises(symm.InvalidArgumentError, match="shape"):
         array.neighbor_part(peer, 0, np.zeros(3, dtype=np.float32))
     with pytest.raises(symm.InvalidArgumentError, match="to_rows: 2 is not a row"):
-        array.neighbor_rows(peer, [2], source)
+        array.neighbor_rows(peer, [2], source.reshape(1, 2))
     with pytest.raises(symm.InvalidArgumentError, match="memory: is None"):
         symm.Neighbor(peer, None, 0, source, [])
 

@@ -1,6 +1,7 @@
 """Puts and gets of many pieces: by slices, by indices of rows, and by lists of one's own."""
 
 import itertools
+import re
 from array import array as plain_array
 
 import ml_dtypes
@@ -93,8 +94,15 @@ def test_a_part_that_does_not_fit_is_refused(alone):
         array.put_part(0, 1, [0.0] * 5)
     with pytest.raises(IndexError, match="2 axes"):
         array.put_part(0, (1, 2, 3), np.float32(0))
-    with pytest.raises(IndexError):
-        array.put_part(0, 4, np.zeros(5, "f4"))
+    for beyond in (4, -5):
+        with pytest.raises(IndexError, match=f"key: {beyond} is not an index of an axis of 4"):
+            array.put_part(0, beyond, np.zeros(5, "f4"))
+    with pytest.raises(IndexError, match=r"key: has several \.\.\."):
+        array.put_part(0, (..., ...), np.zeros((4, 5), "f4"))
+    for key in ([1, 2], np.array([1, 2]), None, 1.0):
+        kind = type(key).__name__
+        with pytest.raises(TypeError, match=f"key: a {kind} is neither an integer nor a slice"):
+            array.put_part(0, key, np.zeros((2, 5), "f4"))
     with pytest.raises(symm.InvalidArgumentError, match="signal is None"):
         array.put_part(0, 1, np.zeros(5, "f4"), value=3)
     assert not array.numpy().any()
@@ -141,19 +149,61 @@ def test_rows_that_are_not_there_are_refused(alone):
     # The memory has such a row, but not the array.
     with pytest.raises(symm.InvalidArgumentError, match="to_rows: 4 is not a row of 4"):
         cache[:4].put_rows(0, [0, 4], pages)
-    with pytest.raises(symm.InvalidArgumentError, match=r"^from_table\[1\]"):
+    with pytest.raises(symm.InvalidArgumentError, match="from_rows: 5 is not a row of 5"):
         cache.put_rows(0, [0, 1], pages, from_rows=[0, 5])
-    with pytest.raises(symm.InvalidArgumentError, match=r"^to_table\[0\]"):
-        cache.put_rows(0, np.array([-1]), pages)
-    with pytest.raises(symm.InvalidArgumentError, match="differ in length"):
+    for kind in (list, np.array):
+        with pytest.raises(symm.InvalidArgumentError, match="to_rows: -1 is not a row of 10"):
+            cache.put_rows(0, kind([-1]), pages)
+        with pytest.raises(symm.InvalidArgumentError, match="to_rows: -2 is not a row of 5"):
+            cache.get_rows(0, [0], pages, to_rows=kind([-2]))
+    with pytest.raises(symm.InvalidArgumentError, match="to_rows, from_rows: differ in length"):
         cache.put_rows(0, [0, 1], pages, from_rows=[0])
-    with pytest.raises(symm.InvalidArgumentError, match="from_table: is missing"):
+    with pytest.raises(symm.InvalidArgumentError, match="to_rows, from_rows: are both None"):
         cache.put_rows(0, None, pages)
+    with pytest.raises(symm.InvalidArgumentError, match="from_rows: 5 is not a row of 5"):
+        cache.put_rows(0, range(6), pages)
+    for key in (5, slice(2)):
+        with pytest.raises(TypeError, match=r"to_rows: a .* is no sequence of indices"):
+            cache.put_rows(0, key, pages)
     with pytest.raises(symm.InvalidArgumentError, match="to_rows: 4 is not a row of 4"):
         cache[:4].put_rows(0, None, pages, from_rows=[0, 1, 2, 3, 4])
     with pytest.raises(symm.InvalidArgumentError, match="not i64 or u64"):
         cache.put_rows(0, np.array([1], "i4"), pages)
     assert not cache.numpy().any()
+
+
+OTHER_ROWS = [
+    (np.ones((2, 4)), "has elements of symm.f64, not symm.f32"),
+    (np.ones((2, 4), "i4"), "has elements of symm.i32, not symm.f32"),
+    (np.ones((2, 3), "f4"), "has rows of the shape (3,), not (4,)"),
+    (np.ones((8, 2), "f4"), "has rows of the shape (2,), not (4,)"),
+    (np.ones((2, 4, 1), "f4"), "has rows of the shape (4, 1), not (4,)"),
+    (np.ones(8, "f4"), "has rows of the shape (), not (4,)"),
+    (np.array(1, "f4"), "has no rows"),
+    (np.ones((2, 8), "f4")[:, ::2], "is not contiguous"),
+]
+
+
+@pytest.mark.parametrize(("array", "why"), OTHER_ROWS)
+def test_rows_of_another_shape_or_type_are_refused(alone, array, why):
+    cache = alone.zeros((10, 4), "f32")
+    before = array.copy()
+    with pytest.raises(symm.InvalidArgumentError, match=re.escape(f"source: {why}")):
+        cache.put_rows(0, [0, 1], array)
+    with pytest.raises(symm.InvalidArgumentError, match=re.escape(f"destination: {why}")):
+        cache.get_rows(0, [0, 1], array)
+    with pytest.raises(symm.InvalidArgumentError, match=re.escape(f"source: {why}")):
+        cache.neighbor_rows(0, [0, 1], array)
+    assert not cache.numpy().any()
+    assert (array == before).all()
+
+
+def test_rows_of_single_elements_are_of_their_type(alone):
+    numbers = alone.zeros(4, "i64")
+    with pytest.raises(symm.InvalidArgumentError, match=r"source: has elements of symm\.f64"):
+        numbers.put_rows(0, [0], np.array([1.5]))
+    numbers.put_rows(0, [2], np.array([7]))
+    assert numbers.numpy().tolist() == [0, 0, 7, 0]
 
 
 def test_pieces_of_ones_own_as_tuples_and_as_an_array(alone):

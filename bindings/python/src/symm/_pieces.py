@@ -6,6 +6,7 @@ import math
 from array import array as _array
 from collections import namedtuple
 from itertools import product
+from operator import index
 
 from symm._library import raw
 from symm._operand import (
@@ -199,8 +200,11 @@ def side_of(given: Any, name: str, group: Group, *, written: bool) -> tuple[Side
 def part_of(shape: tuple[int, ...], itemsize: int, key: Any) -> Side:
     """The part of a contiguous array that begins at address 0, by integers and slices."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    if Ellipsis in keys:
-        at = keys.index(Ellipsis)
+    # Arrays compare element by element, so this is no `Ellipsis in keys`.
+    gaps = [at for at, one in enumerate(keys) if one is Ellipsis]
+    if len(gaps) > 1:
+        raise IndexError("key: has several ...")
+    for at in gaps:
         keys[at : at + 1] = [slice(None)] * (len(shape) - len(keys) + 1)
     keys += [slice(None)] * (len(shape) - len(keys))
     if len(keys) > len(shape):
@@ -218,8 +222,21 @@ def part_of(shape: tuple[int, ...], itemsize: int, key: Any) -> Side:
             extents.append(len(chosen))
             strides.append(chosen.step * step)
         else:
-            address += range(extent)[one] * step
+            address += _index(one, extent) * step
     return Side(address, tuple(extents), tuple(strides), itemsize)
+
+
+def _index(given: Any, extent: int) -> int:
+    """An index along an axis of `extent`, in which a negative one counts from the end."""
+    try:
+        at = index(given)
+    except TypeError:
+        raise TypeError(
+            f"key: a {type(given).__name__} is neither an integer nor a slice nor ..."
+        ) from None
+    if not -extent <= at < extent:
+        raise IndexError(f"key: {at} is not an index of an axis of {extent}")
+    return at % extent
 
 
 def pieces_between(source: Side, to: Side) -> list[Rows]:

@@ -6,6 +6,7 @@ import math
 import struct
 
 from symm._library import raw
+from symm._operand import lies_on_gpu, read_with_shape
 from symm._pieces import Rows, part_of, pieces_between, pieces_of, side_of, signal_of
 from symm._streams import ALL_STREAMS
 from symm._view import Array
@@ -27,6 +28,30 @@ def _indices(rows: Any, count: int) -> list[int]:
     if rows is None:
         return list(range(count))
     return [int(row) for row in (rows.tolist() if hasattr(rows, "tolist") else rows)]
+
+
+def _count(name: str, rows: Any) -> int:
+    try:
+        return len(rows)
+    except TypeError:
+        raise TypeError(f"{name}: a {type(rows).__name__} is no sequence of indices") from None
+
+
+def _require_indices(name: str, rows: Any, count: int, extent: int) -> None:
+    """Refuse `count` indices, of which None is the first ones, that are not below `extent`."""
+    if count == 0:
+        return
+    if rows is None:
+        ends = [count - 1]
+    elif not hasattr(rows, "max"):
+        ends = [min(rows), max(rows)]
+    elif lies_on_gpu(rows):
+        ends = [rows.max()]  # each look waits for the device, which refuses negative ones itself
+    else:
+        ends = [rows.min(), rows.max()]
+    for end in ends:
+        if not 0 <= end < extent:
+            raise InvalidArgumentError(f"{name}: {end} is not a row of {extent}")
 
 
 def element_bytes(value: Any, dtype: DType) -> bytes:
@@ -310,15 +335,13 @@ class SymmArray(Array):
             expected_nbytes: the bytes that `rank` puts here in a round; None: as many as are put.
 
         Raises:
-            InvalidArgumentError: an array has no such row, or there is another number of rows.
+            InvalidArgumentError: an array has no such row, there is another number of rows, or
+                rows or element types of the arrays differ.
         """
-        self._require_rows("to_rows", to_rows, from_rows)
+        count = self._require_rows("source", source, {"to_rows": to_rows}, {"from_rows": from_rows})
         nbytes = self._row_bytes()
-        count = len(from_rows if to_rows is None else to_rows)
         to = _indices(to_rows, count)
         read = _indices(from_rows, count)
-        if len(to) != len(read):
-            raise InvalidArgumentError(f"from_rows: {len(read)} rows, and {len(to)} in to_rows")
         pieces = [Rows(at * nbytes, end * nbytes, nbytes) for at, end in zip(read, to, strict=True)]
         return Neighbor(
             rank, self.memory, self.offset, source, pieces, expected_nbytes=expected_nbytes
@@ -360,7 +383,8 @@ class SymmArray(Array):
             rank: the rank whose block is written.
             to_rows: the indices of rows of this array, none of them negative: a tensor or array of
                 64-bit integers, or a sequence; None: 0, 1, 2 and so on.
-            source: a contiguous array with rows like those of this array.
+            source: a contiguous array with the element type of this array, and with rows of the
+                same shape.
             from_rows: the indices of rows of `source`, as many; None: 0, 1, 2 and so on.
             signal: as for ``Memory.put_pieces()``, as all that follow.
             op: see there.
@@ -369,10 +393,11 @@ class SymmArray(Array):
             stream: see there.
 
         Raises:
-            InvalidArgumentError: as for ``Memory.put_pages()``.
+            InvalidArgumentError: rows or element types of the arrays differ, an array has no such
+                row, or as for ``Memory.put_pages()``.
             UnsupportedError: the group is one of GPUs, and the rank is on another machine.
         """
-        self._require_rows("to_rows", to_rows, from_rows)
+        self._require_rows("source", source, {"to_rows": to_rows}, {"from_rows": from_rows})
         self.memory.put_pages(
             rank,
             self.offset,
@@ -404,7 +429,9 @@ class SymmArray(Array):
 
         All else is as for `put_rows()`.
         """
-        self._require_rows("from_rows", from_rows, to_rows)
+        self._require_rows(
+            "destination", destination, {"from_rows": from_rows}, {"to_rows": to_rows}
+        )
         self.memory.get_pages(
             rank,
             self.offset,
@@ -422,17 +449,38 @@ class SymmArray(Array):
     def _row_bytes(self) -> int:
         return self.nbytes // max(self.shape[0], 1)
 
-    def _require_rows(self, name: str, rows: Any, others: Any) -> None:
-        """Refuse rows that the array does not have: those of `rows`, or as many as `others`."""
+    def _require_rows(
+        self, name: str, array: Any, own: dict[str, Any], others: dict[str, Any]
+    ) -> int:
+        """The number of rows that go between this array and `array`, the argument `name`.
+
+        Refused are rows of another shape or type, and indices, by the names of their arguments,
+        that this array (`own`) or the other one (`others`) does not have.
+        """
         if not self.shape:
             raise IndexError("an array without axes has no rows")
-        last = -1
-        if rows is None:
-            last += 0 if others is None else len(others)
-        elif len(rows):
-            last = int(rows.max() if hasattr(rows, "max") else max(rows))
-        if last >= self.shape[0]:
-            raise InvalidArgumentError(f"{name}: {last} is not a row of {self.shape[0]}")
+        found, shape = read_with_shape(array, name)
+        if not shape:
+            raise InvalidArgumentError(f"{name}: has no rows, since it has no axes")
+        if shape[1:] != self.shape[1:]:
+            raise InvalidArgumentError(
+                f"{name}: has rows of the shape {shape[1:]}, not {self.shape[1:]}"
+            )
+        if found.dtype != self.dtype:
+            raise InvalidArgumentError(
+                f"{name}: has elements of {found.dtype!r}, not {self.dtype!r}"
+            )
+
+        given = {**own, **others}
+        counts = {_count(argument, rows) for argument, rows in given.items() if rows is not None}
+        if len(counts) != 1:
+            what = "differ in length" if counts else "are both None"
+            raise InvalidArgumentError(f"{', '.join(given)}: {what}")
+        (count,) = counts
+        for side, extent in ((own, self.shape[0]), (others, shape[0])):
+            for argument, rows in side.items():
+                _require_indices(argument, rows, count, extent)
+        return count
 
     def signal(
         self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
