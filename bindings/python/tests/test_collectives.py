@@ -438,6 +438,32 @@ def test_a_function_combines_in_the_order_of_the_ranks(threads):
     threads(3, body)
 
 
+def test_what_ranks_cannot_share_is_refused_before_anything_is_combined(threads):
+    def body(group):
+        sent = np.arange(6.0) + group.rank
+        recv = np.full(3, -1.0)
+        with pytest.raises(symm.InvalidArgumentError, match="send: has 3 elements, which 2 ranks"):
+            group.reduce_by(compose, sent, recv, collective="reduce_scatter", width=2)
+        odd = np.arange(7.0)
+        for into in (None, recv):
+            with pytest.raises(symm.InvalidArgumentError, match="send: has 7 elements"):
+                group.reduce_by(compose, odd, into, collective="reduce_scatter")
+        with pytest.raises(symm.InvalidArgumentError, match="recv: has 3 numbers, 2 are"):
+            group.reduce_by(compose, sent[:4], recv, collective="reduce_scatter", width=2)
+        with pytest.raises(TypeError, match="function: a NoneType cannot be called"):
+            group.reduce_by(None, sent)
+        assert recv.tolist() == [-1] * 3
+        assert odd.tolist() == list(range(7))
+        group.barrier()  # the group goes on
+
+        maps = np.concatenate([maps_of(group.rank)] * 2)
+        part = np.zeros(2002, np.int64)
+        group.reduce_by(compose, maps, part, collective="reduce_scatter", width=2)
+        assert (part == composed(2)).all()
+
+    threads(2, body)
+
+
 def hears_of_the_abort(group):
     """A rank whose part does not need that of the failed one learns of it after its call."""
     with pytest.raises(symm.AbortedError):

@@ -1225,7 +1225,15 @@ class Group(Collectives):
             width: the numbers that make an element.
             root: the rank that receives, of a "reduce".
             timeout: seconds for each wait; None: the group's.
+
+        Raises:
+            TypeError: `function` cannot be called.
+            InvalidArgumentError: `width` does not divide the numbers of `send`, or for
+                "reduce_scatter" the ranks do not divide its elements; or the numbers of `recv` or
+                the types differ.
         """
+        if not callable(function):
+            raise TypeError(f"function: a {type(function).__name__} cannot be called")
         which = member(Collective, collective)
         source = self._operand(send, "send", 0, written=recv is None)
         target = source if recv is None else self._operand(recv, "recv", 0, written=True)
@@ -1235,6 +1243,11 @@ class Group(Collectives):
             raise InvalidArgumentError(f"width: {width} does not divide {source.size} numbers")
 
         scatters = which == Collective.REDUCE_SCATTER
+        elements = source.size // width
+        if scatters and elements % self.size != 0:
+            raise InvalidArgumentError(
+                f"send: has {elements} elements, which {self.size} ranks do not divide"
+            )
         receives = which != Collective.REDUCE or self.rank == root
         numbers = source.size // self.size if scatters else source.size
         recv_at = target.pointer
