@@ -195,7 +195,21 @@ def interface(header):
         for name, type_ in function.parameters:
             if line := typemap(structs, name, type_):
                 lines[line] = None
+        if blocks_only(structs, function):
+            lines[f"BLOCKS({function.name})"] = None
     return "\n".join(lines) + "\n"
+
+
+def blocks_only(structs, function):
+    """Whether a call blocks, as its tags say, and no request can be had for it."""
+    if "[blocking" not in function.comment:
+        return False
+    taken_structs = [
+        structs[(type_.of or type_).name]
+        for _, type_ in function.parameters
+        if (type_.of or type_).name in structs
+    ]
+    return not any(field.name == "request" for one in taken_structs for field in one.fields)
 
 
 def typemap(structs, name, type_):

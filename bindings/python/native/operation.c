@@ -42,6 +42,7 @@ PyObject* reduce_by(void* group, int collective, void* send, void* recv, size_t 
   symm_call_options_t options = SYMM_CALL_OPTIONS_INIT;
   symm_status_t status = SYMM_OK;
 
+  if (!symm_py_may_block("symm_reduce_by")) return NULL;
   options.timeout_ms = timeout_ms;
   symm_py_call_begins();
   Py_BEGIN_ALLOW_THREADS status = symm_reduce_by((symm_group_t*)group, collective, send, recv,

@@ -130,3 +130,9 @@ int symm_py_place_of_request(symm_request_t*** place) {
   *place = &made;
   return 1;
 }
+
+int symm_py_may_block(const char* call) {
+  if (!is_begun) return 1;
+  return symm_py_refuse(
+      SYMM_ERR_UNSUPPORTED, PyUnicode_FromFormat("call: %s has no form that does not block", call));
+}

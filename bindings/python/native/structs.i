@@ -35,6 +35,18 @@
 }
 %ignore type;
 %enddef
+
+// A call that blocks, and whose options have no place for a request.
+%define BLOCKS(function)
+%exception function {
+  if (!symm_py_may_block(#function)) SWIG_fail;
+  symm_py_call_begins();
+  Py_BEGIN_ALLOW_THREADS
+  $action
+  Py_END_ALLOW_THREADS
+  symm_py_call_is_over();
+}
+%enddef
 %include "generated.i"
 
 // The tuple keeps the strings alive. A store is an object.

@@ -96,10 +96,8 @@ PyObject* symm_py_append(PyObject* result, PyObject* next) {
   return both;
 }
 
-/* Raise the library's InvalidArgumentError for an argument that never reaches the library.
- * Takes the reference, and returns 0. */
-static int refuse(PyObject* message) {
-  symm_failure_t failure = {sizeof failure, SYMM_ERR_INVALID_ARGUMENT, -1, 0, 0, 0, ""};
+int symm_py_refuse(symm_status_t status, PyObject* message) {
+  symm_failure_t failure = {sizeof failure, status, -1, 0, 0, 0, ""};
   const char* text = message == NULL ? NULL : PyUnicode_AsUTF8AndSize(message, NULL);
   if (text != NULL) {
     strncpy(failure.message, text, sizeof failure.message - 1);
@@ -128,8 +126,9 @@ int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t mos
   Py_DECREF(number);
 
   if (fits) return 1;
-  return refuse(PyUnicode_FromFormat(
-      "%s: %R is not in %lld .. %llu", name, from, (long long)least, (unsigned long long)most));
+  return symm_py_refuse(
+      SYMM_ERR_INVALID_ARGUMENT, PyUnicode_FromFormat("%s: %R is not in %lld .. %llu", name, from,
+                                     (long long)least, (unsigned long long)most));
 }
 
 int symm_py_address(PyObject* from, const char* name, void** to) {

@@ -31,6 +31,14 @@ PyObject* symm_py_raised(void);
  * second call for one request is refused. */
 int symm_py_place_of_request(symm_request_t*** place);
 
+/* Whether this thread may make `call`, which blocks and can have no request: not within
+ * request_call(), where 0 is returned, with an UnsupportedError. */
+int symm_py_may_block(const char* call);
+
+/* Raise the library's error of such a status for what never reaches the library. Takes the
+ * reference, and returns 0. */
+int symm_py_refuse(symm_status_t status, PyObject* message);
+
 /* Collect results: one is returned as it is, several as a tuple. Takes both references. */
 PyObject* symm_py_append(PyObject* result, PyObject* next);
 

@@ -154,6 +154,38 @@ def test_what_cannot_be_started(alone):
     alone.barrier()  # which blocks, as before
 
 
+def test_calls_that_can_only_block_are_refused_before_they_act(threads):
+    def add(into, other):
+        np.asarray(into)[:] += np.asarray(other)
+
+    def body(group):
+        x = np.ones(3)
+        before = group.stats()
+        refused = {
+            "symm_reduce_by": lambda: symm.start(group.reduce_by, add, x),
+            "symm_group_split": lambda: symm.start(group.split, 0),
+            "symm_group_create_from_ranks": lambda: symm.start(group.create_from_ranks, [0, 1]),
+            "symm_group_local": lambda: symm.start(group.local),
+            "symm_alloc": lambda: symm.start(group.empty, 100),
+            "symm_heap_create": lambda: symm.start(group.heap, 4096),
+            "symm_group_create": lambda: symm.start(
+                symm.Group.join, 0, 1, "thread://started", backend="host"
+            ),
+        }
+        if group.rank == 0:  # a call that was made would wait for rank 1
+            for call, start in refused.items():
+                with pytest.raises(symm.UnsupportedError, match=f"call: {call} has no form that"):
+                    start()
+        assert x.tolist() == [1] * 3
+        assert group.stats() == before
+        group.barrier()
+        group.reduce_by(add, x)  # which blocks, as before
+        assert x.tolist() == [2] * 3
+        group.split(0).close()
+
+    threads(2, body)
+
+
 def test_arrays_are_kept_until_the_call_is_over(alone):
     class Owned(np.ndarray):
         pass
