@@ -62,7 +62,7 @@ end
 
 function number_kind(f, returned)
     f === wait_signals && returned !== nothing && return INDEX
-    return f === messages || returned isa Integer ? NUMBER : NO_NUMBER
+    return f === messages || returned isa Number ? NUMBER : NO_NUMBER
 end
 
 """
@@ -192,9 +192,19 @@ end
 function Base.fetch(request::Request; timeout=nothing)
     wait(request; timeout=timeout)
     request.number === NO_NUMBER && return request.returned
-    value = Int(info(request).value % Int)
-    return request.number === INDEX ? value + 1 : value
+    value = info(request).value
+    request.number === INDEX && return Int(value) + 1
+    return number_of(request.returned, value)
 end
+
+"""
+The number that the end of a call tells, whose bits are `value`, in the type of the number that the
+function returned before it was known: that of an element, for instance. Else it is a count.
+"""
+number_of(returned, value) = Int(value)
+number_of(::T, value) where {T<:Integer} = value % T
+number_of(::T, value) where {T<:Number} =
+    reinterpret(T, sizeof(T) == 4 ? value % UInt32 : value)
 
 """
     LibSymm.wait_any(requests; timeout=nothing)

@@ -29,6 +29,17 @@
         @test fetch(signals) == 2
     end
 
+    @testset "tell elements as the blocking call does" begin
+        highest = [typemax(UInt32), typemax(UInt64), Int32(-3), Int64(-3), -1.5f0, -1.5]
+        for value in highest
+            A = SymmArray{typeof(value)}(group, 4)
+            LibSymm.atomic!(A, :swap, value, 0)
+            started = LibSymm.start(LibSymm.atomic!, A, :fetch, zero(value), 0)
+            @test fetch(started) === value
+            @test LibSymm.atomic!(A, :fetch, zero(value), 0) === value
+        end
+    end
+
     @testset "let other tasks of the thread run" begin
         into = zeros(Int32, 4)
         turns = Ref(0)
