@@ -1213,7 +1213,7 @@ class Group(Collectives):
         array of them, has failed, with BufferError.
 
         What the function raises is raised here, and the group is aborted: other ranks raise
-        AbortedError.
+        AbortedError, here or, where they have all they need, at their next call.
 
         Args:
             function: the operation.
