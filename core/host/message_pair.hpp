@@ -140,6 +140,7 @@ class MessagePair {
   // post() throws, and Error(peer_failed) if the mailbox holds what no sender writes.
   bool progress(const MessageCount& call);
 
+  int peer() const noexcept { return peer_; }
   const Word& bell() const noexcept { return from_.head().bell; }
 
  private:

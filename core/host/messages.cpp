@@ -87,15 +87,15 @@ class Messages::Call {
       posted_[i].call = &count_;
     }
 
-    one_pair_ = &messages.pair_of(sides[0].rank);
+    one_peer_.pair = &messages.pair_of(sides[0].rank);
     if (sides.size() == 1) return;
-    for (const MessageSide& side : sides) {
-      MessagePair* const pair = &messages.pair_of(side.rank);
-      if (std::find(many_pairs_.begin(), many_pairs_.end(), pair) == many_pairs_.end()) {
-        many_pairs_.push_back(pair);
-      }
+    for (size_t i = 0; i < sides.size(); ++i) {
+      MessagePair* const pair = &messages.pair_of(sides[i].rank);
+      const bool is_known = std::any_of(many_peers_.begin(), many_peers_.end(),
+          [pair](const Peer& peer) { return peer.pair == pair; });
+      if (!is_known) many_peers_.push_back({pair, i});
     }
-    pairs_ = many_pairs_;
+    peers_ = many_peers_;
   }
   // Other threads may be at work on sides that are not done.
   ~Call() {
@@ -133,13 +133,21 @@ class Messages::Call {
   const char* what() const { return sides_.size() == 1 ? name_of(sides_[0]) : "messages"; }
 
  private:
+  // A rank that the call passes messages with. A call may have 2^20 sides, and looks about as often
+  // as it has sides, so no look may go through all of them: those that are done stay behind.
+  struct Peer {
+    MessagePair* pair = nullptr;
+    size_t first_left = 0;  // before it all sides of this rank are done
+  };
+
   MessagePair& pair_of(size_t index) const { return messages_.pair_of(sides_[index].rank); }
+  bool is_left(size_t index) const { return posted_[index].state != PostedSide::State::done; }
   bool look(LazyDeadline& deadline);
   WaitEnd await(LazyDeadline& deadline);
   void show();
   bool has_begun() const;
-  size_t first_left() const;
-  const MessageSide* first_departed() const;
+  size_t first_left();
+  const MessageSide* first_departed();
   std::string text_of(const MessageSide& side) const;
   static const char* missing(const MessageSide& side, bool begun);
   Failure late(const LazyDeadline& deadline);
@@ -152,11 +160,12 @@ class Messages::Call {
   PostedSide one_;
   std::vector<PostedSide> many_;
   const std::span<PostedSide> posted_;
-  MessagePair* one_pair_ = nullptr;
-  std::vector<MessagePair*> many_pairs_;
-  std::span<MessagePair* const> pairs_{&one_pair_, 1};
-  size_t posts_ = 0;    // sides that were posted
-  uint32_t moves_ = 0;  // looks in which something moved
+  Peer one_peer_;
+  std::vector<Peer> many_peers_;
+  std::span<Peer> peers_{&one_peer_, 1};
+  size_t posts_ = 0;       // sides that were posted
+  size_t first_left_ = 0;  // before it all sides are done
+  uint32_t moves_ = 0;     // looks in which something moved
   std::unique_ptr<MessageWait> shown_;
   uint32_t shown_at_ = 0;  // the moves at which it was shown
 };
@@ -165,8 +174,8 @@ class Messages::Call {
 bool Messages::Call::look(LazyDeadline& deadline) {
   for (;;) {
     bool has_moved = false;
-    for (MessagePair* pair : pairs_) {
-      has_moved = pair->progress(count_) || has_moved;
+    for (const Peer& peer : peers_) {
+      has_moved = peer.pair->progress(count_) || has_moved;
     }
     if (count_.left.load(std::memory_order_acquire) == 0) return true;
     if (!has_moved) return false;
@@ -185,17 +194,26 @@ bool Messages::Call::has_begun() const {
 }
 
 // The first side that is not done, as far as this thread knows.
-size_t Messages::Call::first_left() const {
-  const auto found = std::find_if(posted_.begin(), posted_.end(),
-      [](const PostedSide& one) { return one.state != PostedSide::State::done; });
-  return found == posted_.end() ? 0 : static_cast<size_t>(found - posted_.begin());
+size_t Messages::Call::first_left() {
+  while (first_left_ < posted_.size() && !is_left(first_left_)) {
+    ++first_left_;
+  }
+  return first_left_ == posted_.size() ? 0 : first_left_;
 }
 
-const MessageSide* Messages::Call::first_departed() const {
-  const auto found = std::find_if(posted_.begin(), posted_.end(), [&](const PostedSide& one) {
-    return one.state != PostedSide::State::done && controls_.has_left(one.side->rank);
-  });
-  return found == posted_.end() ? nullptr : found->side;
+// The first side that is not done and whose rank has left; null if there is none.
+const MessageSide* Messages::Call::first_departed() {
+  size_t first = sides_.size();
+  for (Peer& peer : peers_) {
+    const int rank = peer.pair->peer();
+    if (!controls_.has_left(rank)) continue;
+    size_t& at = peer.first_left;
+    while (at < sides_.size() && (sides_[at].rank != rank || !is_left(at))) {
+      ++at;
+    }
+    first = std::min(first, at);
+  }
+  return first == sides_.size() ? nullptr : &sides_[first];
 }
 
 void Messages::Call::require_receivers() const {
@@ -218,11 +236,11 @@ void Messages::Call::show() {
 
 WaitEnd Messages::Call::await(LazyDeadline& deadline) {
   std::vector<const Word*> many;
-  std::array<const Word*, 2> few{&messages_.news_, &pairs_.front()->bell()};
-  if (pairs_.size() > 1) {
+  std::array<const Word*, 2> few{&messages_.news_, &peers_.front().pair->bell()};
+  if (peers_.size() > 1) {
     many.push_back(&messages_.news_);
-    for (const MessagePair* pair : pairs_) {
-      many.push_back(&pair->bell());
+    for (const Peer& peer : peers_) {
+      many.push_back(&peer.pair->bell());
     }
   }
   const std::span<const Word* const> bells = many.empty() ? std::span(few) : std::span(many);

@@ -63,6 +63,9 @@ TEST(Messages, GoFromAllToAllInUnequalParts) {
   as_processes(6, [](int rank, const Group& group) { go_from_all_to_all(6, rank, group); });
 }
 
+// A wait in which each look went through all sides would take longer than the deadline has.
+TEST(Messages, AreAsManyAsACallMayHave) { as_processes(2, pass_as_many_as_a_call_may_have); }
+
 TEST(Messages, OfSeveralThreadsKeepToTheirChannels) {
   SYMM_NOT_UNDER_TSAN("it does not follow the threads of a forked process");
   as_processes(2, keep_to_channels_of_threads);
