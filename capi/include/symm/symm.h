@@ -3812,12 +3812,18 @@ SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t chan
  * @param options         NULL means the defaults.
  * @param[out] out_bytes  bytes that came, with CUDA `bytes`; may be NULL.
  * @param stream          NULL on the host.
- * @retval SYMM_ERR_TIMEOUT           no message has come before the deadline; blames `rank`.
+ * @retval SYMM_ERR_TIMEOUT           no message has come before the deadline, and the group
+ *                                    stays usable; or one has come in part, and the group is
+ *                                    revoked, even if both ranks are well, and every later call
+ *                                    fails with this status. symm_group_status() tells which of
+ *                                    the two it is. Blames `rank`, or in a revoked group the
+ *                                    rank that keeps it from going on.
  * @retval SYMM_ERR_MISMATCH          the message is longer than the room for it, with CUDA also
  *                                    shorter, or the ranks wait for each other in different
  *                                    calls; the group is revoked.
- * @retval SYMM_ERR_PEER_FAILED       the rank died or left, and has sent nothing before that is
- *                                    not received.
+ * @retval SYMM_ERR_PEER_FAILED       the rank left, and has sent nothing before that is not
+ *                                    received; or it died, which may take along what it had
+ *                                    sent.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL;
  *                                    with CUDA, `rank` is this rank, or options.timeout_ms is
