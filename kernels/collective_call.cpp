@@ -29,6 +29,8 @@ constexpr DType kNarrow[] = {SYMM_SMALL_FLOATS(SYMM_NAMED)};
 constexpr int kBitsOfNarrow = 10;
 
 uint64_t bits_of_factor(const Scaling& scaling) {
+  constexpr uint64_t kMask = (1U << StepNumber::kBits) - 1;
+  if (scaling.kind == Factor::step) return scaling.factor.bits() & kMask;
   const uint64_t factor = mixed(scaling.factor);
   if (scaling.dtype != DType::f32 || scaling.result == DType::f32) return factor;
   const auto* const narrow = std::find(std::begin(kNarrow), std::end(kNarrow), scaling.result);
@@ -132,6 +134,15 @@ static_assert(Wire::kBits <= 12);
 constexpr uint64_t kInChunks = 7;
 constexpr uint64_t kIsMixed = 1U << 12;  // so that the number is not 0
 
+// And so does one from a pointer, of no position, that changes the type in another way: those are
+// the bits of the number of a step. No step is one of the collectives that there are more.
+constexpr uint64_t kIsStep = 15;
+static_assert(static_cast<uint32_t>(Collective::exscan) + 1 <
+              1U << (StepNumber::kBits - StepNumber::kHashBits));
+static_assert(static_cast<uint32_t>(Collective::allgather) >> kCollectiveBits == 0 &&
+              static_cast<uint32_t>(Collective::alltoall) >> kCollectiveBits == 0 &&
+              static_cast<uint32_t>(Collective::gather) >> kCollectiveBits == 0);
+
 // The collective that a call in chunks is of, if this is one of its plain calls.
 Collective whole_of(Collective collective) {
   if (collective == Collective::alltoallv) return Collective::allgather;
@@ -201,6 +212,21 @@ std::string text_of_place(const CallSignature& call) {
 }
 }  // namespace
 
+uint64_t StepNumber::of(
+    Collective collective, int32_t root, size_t count, size_t element_bytes) noexcept {
+  // The root is added, so that roots alone that differ are always told apart.
+  const uint64_t lengths =
+      (uint64_t{count} * 0x9E3779B97F4A7C15U ^ element_bytes) * 0xD6E8FEB86659FD93U;
+  const uint64_t hash = (lengths >> 32) + static_cast<uint32_t>(root);
+  const uint64_t which = static_cast<uint64_t>(collective) + 1;
+  return (hash >> kHashBits) << kBits | which << kHashBits | StepNumber::hash(hash);
+}
+
+Collective StepNumber::collective(uint64_t number) noexcept {
+  const uint64_t which = (number & ((1U << kBits) - 1)) >> kHashBits;
+  return static_cast<Collective>(which - 1);
+}
+
 void CallSignature::set_order(Order wanted, int ranks) noexcept {
   order = Order::ranks;
   const CollectiveTraits what = traits(collective);
@@ -219,6 +245,7 @@ uint64_t CallSignature::packed() const noexcept {
   const Wire& wire = scaling.wire;
   if (wire) scaled = kHasWire;
   if (is_chunked()) scaled = kInChunks;
+  if (is_step()) scaled = kIsStep;
   const uint64_t factor = wire ? wire.bits() : bits_of_factor(scaling);
   const uint64_t type = bits_of(scaling ? scaling.dtype : dtype);
   return bits(bits_before(*this)) << 48 | scaled << 44 | bits(block_limit) << 36 |
@@ -234,11 +261,12 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   const uint64_t scaled = packed >> 44 & 0xF;
   const bool is_more = scaled == kMoreCollectives;
   const bool has_wire = scaled == kHasWire;
-  const bool in_chunks = scaled == kInChunks;
-  if (in_chunks) {
+  const bool has_number = scaled == kInChunks || scaled == kIsStep;
+  if (has_number) {
     const uint64_t number = (packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8;
-    signature.scaling.kind = Factor::mixed;
-    signature.scaling.factor = Number::of_bits(number | kIsMixed);
+    const bool is_step = scaled == kIsStep;
+    signature.scaling.kind = is_step ? Factor::step : Factor::mixed;
+    signature.scaling.factor = Number::of_bits(is_step ? number : number | kIsMixed);
   } else if (has_wire) {
     signature.scaling.wire = Wire::of_bits((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8);
   } else if (scaled != 0 && !is_more) {
@@ -256,7 +284,7 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   }
 
   signature.root = static_cast<int32_t>(
-      packed >> 16 & (signature.scaling || has_wire || in_chunks ? 0xFF : 0xFFFF));
+      packed >> 16 & (signature.scaling || has_wire || has_number ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(
       (packed >> 12 & 0xF) | static_cast<uint64_t>(is_more) << kCollectiveBits);
   const uint64_t op_bits = packed >> 8 & 7;
@@ -309,6 +337,11 @@ std::string CallSignature::text() const {
     const bool is_mixed = scaling.kind == Factor::mixed;
     all += symm::text(", in chunks with hash ",
         is_mixed ? scaling.factor.bits() - kIsMixed : mixed(scaling.factor));
+  }
+  if (is_step()) {
+    const uint64_t number = scaling.factor.bits();
+    all += symm::text(", of reduce_by(", collective_name(StepNumber::collective(number)),
+        ") with hash ", StepNumber::hash(number));
   }
   if (order == Order::tree) all += ", in tree order";
   if (is_free(*this)) all += ", in any order";

@@ -18,7 +18,8 @@ namespace symm {
 enum class Factor : int16_t {
   value,    // equal on all ranks
   pointer,  // read when the call runs; it may differ from rank to rank
-  mixed     // a number that tells the value from others: an unpacked signature has no more
+  mixed,    // a number that tells the value from others: an unpacked signature has no more
+  step  // there is no factor: the bits of the number tell of which symm_reduce_by() this is a step
 };
 
 // The factor by which a sum is scaled, and the type of the results. If all is zero there is no
@@ -32,8 +33,9 @@ struct Scaling {
   // line. Kept, and added to, in the plain calls of a call with a wire (wire_call.hpp).
   Wire wire{};
   // If it is `mixed`, these 10 or 12 bits. Without a scaling it has the bits of a number that tells
-  // chunks from others (ChunkWords), or 0: a signature has no room for both. Like the wire it is
-  // kept in the plain calls of a call in chunks (chunked_call.hpp).
+  // chunks from others (ChunkWords) or a step of a reduction from others (StepNumber), or 0: a
+  // signature has no room for both. Like the wire it is kept in the plain calls of a call in chunks
+  // (chunked_call.hpp).
   Number factor;
 
   explicit operator bool() const noexcept { return dtype != DType{}; }
@@ -65,6 +67,19 @@ struct ChunkWords {
     const uint64_t mixed = (chunk_bytes * 0x9E3779B97F4A7C15U ^ count) * 0xD6E8FEB86659FD93U;
     return (mixed ^ mixed >> 32) | 1;
   }
+};
+
+// The number, other than 0, that the steps of symm_reduce_by() have: they move bytes, and so say
+// nothing of the reduction that they are of. An unpacked signature has the first kBits, which tell
+// the collective, and other reductions but for one in 2^kHashBits.
+struct StepNumber {
+  static constexpr int kBits = 12;
+  static constexpr int kHashBits = 8;
+
+  static uint64_t of(
+      Collective collective, int32_t root, size_t count, size_t element_bytes) noexcept;
+  static Collective collective(uint64_t number) noexcept;
+  static uint64_t hash(uint64_t number) noexcept { return number & ((1U << kHashBits) - 1); }
 };
 
 // The place of a call in a batch. All zero: it is in none, or alone there.
@@ -130,7 +145,9 @@ struct CallSignature {
 
   size_t unit() const noexcept { return count * size_of(dtype); }  // bytes of `count` elements
   // Whether the call is in chunks, or is one of the plain calls of such a call.
-  bool is_chunked() const noexcept { return !scaling && scaling.factor.bits() != 0; }
+  bool is_chunked() const noexcept { return !scaling && scaling.factor.bits() != 0 && !is_step(); }
+  // Whether the call is a step of symm_reduce_by().
+  bool is_step() const noexcept { return scaling.kind == Factor::step; }
   // Whether operands are to travel as codes. Calls that carry these have none of their own.
   bool has_wire() const noexcept { return scaling.wire && scaling.wire.carries == 0; }
 };

@@ -16,6 +16,7 @@
 #include "core/group/requests.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/number.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/types.hpp"
 
@@ -145,6 +146,10 @@ class Reducer {
     Pieces pieces;
     if (traits(collective).in_pieces) call.pieces = &pieces;
     call.heaps = group_.heap_history();
+    // Ranks whose steps are alike may be in unlike reductions.
+    call.scaling.kind = Factor::step;
+    call.scaling.factor =
+        Number::of_bits(StepNumber::of(r_.collective, r_.root, r_.count, r_.element_bytes));
     call.timeout_ms = timeout_ms_;
     run_collective(group_, call);
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "symm/symm.h"
@@ -157,6 +158,63 @@ TEST(UserOperation, ThatThrowsAbortsTheGroup) {
           std::string::npos)
           << error.what();
     }
+  });
+}
+
+// Reductions that differ move the same bytes: 4 elements of 8 bytes are as long as 2 of 16.
+struct Reduction {
+  symm_collective_t collective;
+  size_t count;
+  size_t element_bytes;
+  int32_t root;
+};
+
+symm_status_t reduce(const Group& group, const Reduction& r, std::vector<uint64_t>& data) {
+  const auto keep = [](void*, void*, const void*, size_t) -> int32_t { return 0; };
+  return symm_reduce_by(group.get(), r.collective, data.data(), data.data(), r.count,
+      r.element_bytes, keep, nullptr, r.root, nullptr);
+}
+
+constexpr Reduction kOnEvenRanks{SYMM_COLLECTIVE_ALLREDUCE, 4, 8, 0};
+
+TEST(UserOperation, ThatDiffersFromRankToRankIsAMismatch) {
+  constexpr Reduction kToRoot{SYMM_COLLECTIVE_REDUCE, 4, 8, 0};
+  const std::vector<std::pair<Reduction, Reduction>> pairs = {
+      {kOnEvenRanks, {SYMM_COLLECTIVE_SCAN, 4, 8, 0}},
+      {kOnEvenRanks, {SYMM_COLLECTIVE_ALLREDUCE, 2, 16, 0}},
+      {kOnEvenRanks, kToRoot},
+      {kToRoot, {SYMM_COLLECTIVE_REDUCE, 4, 8, 1}},
+      // The first step of both moves as much as there is room for.
+      {{SYMM_COLLECTIVE_SCAN, size_t{1} << 19, 8, 0}, {SYMM_COLLECTIVE_SCAN, 600'000, 8, 0}},
+  };
+  for (const auto& [first, second] : pairs) {
+    as_threads(2, [&first = first, &second = second](int rank, const Group& group) {
+      std::vector<uint64_t> data(600'000);
+      expect_failed(reduce(group, rank == 0 ? first : second, data), SYMM_ERR_MISMATCH,
+          {"rank 0", "of reduce_by(", ") with hash"});
+    });
+  }
+}
+
+TEST(UserOperation, IsNoCallThatMovesAsManyBytes) {
+  as_threads(2, [](int rank, const Group& group) {
+    std::vector<uint64_t> data(4);
+    std::vector<uint64_t> all(8);
+    const symm_status_t got = rank == 0 ? reduce(group, kOnEvenRanks, data)
+                                        : symm_allgather(group.get(), data.data(), all.data(), 32,
+                                              SYMM_DTYPE_U8, nullptr, nullptr);
+    expect_failed(got, SYMM_ERR_MISMATCH,
+        {"allgather(u8, count 32, of reduce_by(allreduce) with hash", "allgather(u8, count 32)"});
+  });
+}
+
+// Between machines ranks compare fewer bits.
+TEST_F(Multinode, ComparesUsersOperations) {
+  expect_on_machines("ab", [](int rank, const Group& group) {
+    std::vector<uint64_t> data(4);
+    const Reduction scan{SYMM_COLLECTIVE_SCAN, 4, 8, 0};
+    expect_failed(reduce(group, rank % 2 == 0 ? kOnEvenRanks : scan, data), SYMM_ERR_MISMATCH,
+        {"of reduce_by(allreduce) with hash", "of reduce_by(scan) with hash"});
   });
 }
 

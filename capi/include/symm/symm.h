@@ -4562,8 +4562,9 @@ typedef int32_t (*symm_combine_callback_t)(void *user, void *into, const void *o
  *
  * The function is called on this thread, with any number of elements at a time. The call is
  * made of all-to-alls, all-gathers and gathers of bytes, which is how statistics and traces
- * show it; so ranks that differ in `count` or element_bytes are told of those. Host back end,
- * also between machines: a function of the host's cannot combine memory of GPUs.
+ * show it. Ranks that differ in `collective`, `root`, `count` or element_bytes are told so: the
+ * message shows their steps with the collective and a hash of the rest. Host back end, also
+ * between machines: a function of the host's cannot combine memory of GPUs.
  *
  * In place: as for the call of `collective`.
  *
