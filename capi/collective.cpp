@@ -488,8 +488,9 @@ symm_status_t symm_broadcast_bytes(symm_group_t* group, const void* send, size_t
 
     const bool is_begun = complete_and_run(owner, call, options);
     if (is_begun) return;
-    require_room(*owner, call);
+    // The length is told before a refusal, since it is what the call is to be made again with.
     if (out_bytes != nullptr) *out_bytes = pieces.found.bytes;
+    require_room(*owner, call);
   });
 }
 

@@ -290,6 +290,12 @@ std::shared_ptr<Request> Group::start_messages(
   Requests& requests = this->requests();
   transport_->stats().counted([&] {
     require_usable();
+    const bool could_look = sides.size() == 1 && !sides[0].is_send;
+    if (timeout_ms == Deadline::kNow && could_look) {
+      throw Error(Status::invalid_argument,
+          "options.timeout_ms: SYMM_TIMEOUT_NOW, but a request waits; the call without one looks "
+          "once");
+    }
     require_waiting(timeout_ms, "options.timeout_ms");
     for (size_t i = 0; i < sides.size(); ++i) {
       const auto check = [&] { require_side(sides[i]); };

@@ -141,7 +141,7 @@ void expect_bytes(int rank, const Group& group, const Block& block) {
             SYMM_ERR_INVALID_ARGUMENT,
             {"recv_capacity", std::to_string(bytes - 1) + " bytes",
                 "rank " + std::to_string(root) + " sends " + std::to_string(bytes)});
-        EXPECT_EQ(out, 7U);
+        EXPECT_EQ(out, bytes) << "is what the call needs";
         EXPECT_EQ(got, std::vector<std::byte>(bytes + 5, kUntouched));
       }
 

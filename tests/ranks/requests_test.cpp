@@ -284,6 +284,21 @@ TEST(Requests, GoOnWhenAWaitMissesItsDeadline) {
   });
 }
 
+// A receive that blocks can look once. A request of one is what waits for it.
+TEST(Requests, OfAReceiveDoNotLookOnce) {
+  as_processes(2, [](int rank, const Group& group) {
+    int token = 0;
+    if (rank == 0) {
+      Request request;
+      expect_failure(SYMM_ERR_INVALID_ARGUMENT,
+          {"options.timeout_ms: SYMM_TIMEOUT_NOW, but a request waits", "without one looks once"},
+          [&] { group.recv(1, symm::Span(&token, 1), 0, {request, SYMM_TIMEOUT_NOW}); });
+    }
+    group.barrier();
+    expect_sum(group);
+  });
+}
+
 // The call's own deadline ends the call, as if it had blocked.
 TEST(Requests, EndAtTheDeadlineOfTheirCall) {
   as_processes(2, [](int rank, const Group& group) {

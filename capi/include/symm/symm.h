@@ -89,9 +89,10 @@
  *     symm_dtype_bytes(), the last failure, statuses, and versions.
  *
  * Outputs
- *   Parameters named out or out_* are written only on success. The first output of a call is
- *   required, and all further ones may be NULL, unless a comment says otherwise. An array out_*
- *   with a `capacity` may be NULL where the capacity is 0.
+ *   Parameters named out or out_* are written only on success, but for out_bytes of
+ *   symm_broadcast_bytes(). The first output of a call is required, and all further ones may be
+ *   NULL, unless a comment says otherwise. An array out_* with a `capacity` may be NULL where
+ *   the capacity is 0.
  *
  * Structs
  *   The first field is struct_size, which the caller sets to the sizeof of the struct. No more
@@ -3826,8 +3827,8 @@ SYMM_API symm_status_t symm_send(symm_group_t *group, int32_t rank, int32_t chan
  *                                    sent.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  * @retval SYMM_ERR_INVALID_ARGUMENT  rank or channel is out of range, or destination is NULL;
- *                                    with CUDA, `rank` is this rank, or options.timeout_ms is
- *                                    SYMM_TIMEOUT_NOW.
+ *                                    with CUDA, `rank` is this rank; with CUDA or a request,
+ *                                    options.timeout_ms is SYMM_TIMEOUT_NOW.
  * @retval SYMM_ERR_UNSUPPORTED       CUDA, in a group on several machines.
  */
 SYMM_API symm_status_t symm_recv(symm_group_t *group, int32_t rank, int32_t channel,
@@ -4919,7 +4920,8 @@ SYMM_API symm_status_t symm_scatterv(symm_group_t *group, const void *send,
  *
  * If one rank has too little room, nothing is written to any recv, and the call fails alike on
  * all ranks, whose messages name the length, the room and the rank. The group stays usable, so
- * that all can make the call again with more room.
+ * that all can make the call again with more room: out_bytes has the length also then. A
+ * request that fails tells it in the message only.
  *
  * With CUDA it is UNSUPPORTED: a call returns there before the length has come. Nor is it a
  * call of symm_collective() or symm_batch(), which have no output.
@@ -4932,7 +4934,8 @@ SYMM_API symm_status_t symm_scatterv(symm_group_t *group, const void *send,
  * @param recv_capacity   bytes that recv has room for; on the root it is not looked at.
  * @param root            rank whose bytes they are, 0 .. size-1.
  * @param options         NULL means the defaults.
- * @param[out] out_bytes  the number of bytes that the root sends; may be NULL.
+ * @param[out] out_bytes  the number of bytes that the root sends, also if a rank has too little
+ *                        room for them; not written if the call fails otherwise. May be NULL.
  * @param stream          NULL.
  * @retval SYMM_ERR_INVALID_ARGUMENT  a rank has too little room, an operand is NULL, root is
  *                                    out of range, or the options do not fit the call.
