@@ -5871,6 +5871,8 @@ SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
 SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t bytes,
                                          const symm_call_options_t *options);
 
+/* ---- puts and signals by tokens -------------------------------------------------------- */
+
 /*
  * Puts and signals between processes that are in no group. The maker of a token gives it
  * channels; a process that imports it copies pieces into the memory and signals, and the maker
@@ -6021,6 +6023,8 @@ SYMM_API symm_status_t symm_ipc_wait_value(const void *token, size_t token_bytes
  */
 SYMM_API symm_status_t symm_ipc_fence(const void *pointer, size_t bytes, uint64_t epoch,
                                       const symm_call_options_t *options, void *stream);
+
+/* ---- versions and holders of shared memory --------------------------------------------- */
 
 /** How to publish. NULL means the defaults. */
 typedef struct {
