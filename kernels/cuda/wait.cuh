@@ -34,6 +34,12 @@ __device__ __forceinline__ const Told& told_to(const DeviceComm& comm) {
   return *reinterpret_cast<const Told*>(comm.record + kToldAt);
 }
 
+// Makes all kernels that wait leave. `spoilt` comes first, so that the next kernel finds it.
+static __device__ __noinline__ void spoil(const DeviceComm& comm) {
+  store_relaxed(&stages_words(comm).spoilt, 1U);
+  store_relaxed(&words_of(comm, comm.rank).abort, 1U);
+}
+
 // Writes the error record, unless another thread has, and makes all kernels that wait leave.
 static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer,
     uint32_t channel, uint32_t expected, uint32_t seen, uint64_t peer_detail = 0,
@@ -55,8 +61,7 @@ static __device__ __noinline__ void report(const DeviceComm& comm, WaitError tro
 
   fence_system();
   record->state = 1;
-  store_relaxed(&mine.abort, 1U);
-  store_relaxed(&stages_words(comm).spoilt, 1U);
+  spoil(comm);
 }
 
 // Returns whether this kernel may work in the stages (ControlWords::spoilt). A kernel asks after it
@@ -106,8 +111,7 @@ __device__ __forceinline__ bool is_aborted(const DeviceComm& comm) {
   if (load_relaxed(&mine.abort) != 0) return true;
   if (load_relaxed(&told_to(comm).abort) == 0) return false;
   // Before this kernel leaves, so that the next one finds it.
-  store_relaxed(&stages_words(comm).spoilt, 1U);
-  store_relaxed(&mine.abort, 1U);
+  spoil(comm);
   return true;
 }
 
