@@ -8,6 +8,7 @@
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/error.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/piece_list.hpp"
 #include "symm/symm.h"
 

@@ -11,6 +11,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/suspendable.hpp"
+#include "core/base/deadline.hpp"
 #include "core/base/fd.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"

@@ -17,6 +17,7 @@
 #include "core/ipc/lease.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
 #include "core/ipc/token_pad.hpp"
 #include "core/socket/connection.hpp"
 #include "core/socket/fdpass.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
+#include "core/ipc/export.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/held_lease.hpp"
 #include "core/ipc/importer.hpp"
