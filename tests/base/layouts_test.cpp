@@ -89,7 +89,7 @@ TEST(Layouts, OfAnotherSizeHaveAnotherNumber) {
       {&layouts::messages, 4, {44, 76, 130, 50, 128, 24, 512, 232}},
       {&layouts::greeting, 2, {92, 80}},
       {&layouts::control, 12, {40, 64, 64, 64, 128, 256, 64, 32, 64, 155904, 782336}},
-      {&layouts::cuda_control, 3, {257088, 144, 64, 72, 53256, 256}},
+      {&layouts::cuda_control, 4, {257088, 144, 64, 72, 53256, 256}},
       {&layouts::remote, 6, {80, 2124, 32}},
       {&layouts::unique_id, 2, {128}},
       {&layouts::token, 3, {140}},
