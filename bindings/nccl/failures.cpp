@@ -75,6 +75,10 @@ const char* name_of(Result result) noexcept {
 
 void say(std::string_view sentence) noexcept {
   log("%.*s", static_cast<int>(sentence.size()), sentence.data());
+  say_again(sentence);
+}
+
+void say_again(std::string_view sentence) noexcept {
   try {
     const std::string said = theirs(nullptr);
     const std::lock_guard lock(sentences().mutex);

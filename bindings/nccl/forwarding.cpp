@@ -84,6 +84,16 @@ void* look_up(size_t slot) noexcept {
   return slot_at(slot).load(std::memory_order_relaxed);
 }
 
+// Programs may poll a call that is missing: the log has one line for each function.
+void say_missing(size_t slot, const std::string& why) noexcept {
+  static std::array<std::atomic<bool>, kSlots> said;
+  if (said[slot].exchange(true)) {
+    say_again(why);
+  } else {
+    say(why);
+  }
+}
+
 // Says what is missing, and returns the result for it.
 Result report_missing(size_t slot) noexcept {
   if (is_loading()) return kInvalidUsage;
@@ -91,16 +101,17 @@ Result report_missing(size_t slot) noexcept {
   try {
     const Library& library = real_library();
     if (library.is_alone) {
-      say(std::string(name_of(slot)) + needs_nccl());
+      say_missing(slot, std::string(name_of(slot)) + needs_nccl());
       return kInvalidUsage;
     }
     if (library.handle == nullptr) {
-      say(std::string(name_of(slot)) + ": " + library.reason);
+      say_missing(slot, std::string(name_of(slot)) + ": " + library.reason);
       return kSystemError;
     }
 
-    say(std::string(name_of(slot)) + " came with NCCL " + kFunctions[slot / 2].since +
-        ", and this process has NCCL " + library.version + " (" + library.file + ")");
+    say_missing(slot, std::string(name_of(slot)) + " came with NCCL " + kFunctions[slot / 2].since +
+                          ", and this process has NCCL " + library.version + " (" + library.file +
+                          ")");
   } catch (...) {
     // The sentence is lost for want of memory.
   }

@@ -270,6 +270,25 @@ print(json.dumps(answers))
         self.assertTrue(answers["ncclAllReduce"][0])
         self.assertEqual(answers["8"], "a rank did not come before the deadline")
 
+    def test_the_log_has_one_line_for_each_function_that_is_missing(self):
+        """Programs poll such calls, and hear each time why they fail."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            last = run(
+                """
+for _ in range(1000):
+    assert shim.ncclAlltoAll(None, None, 0, 0, None, None) == 5
+    assert shim.ncclCommResume(None) == 5
+shim.ncclAlltoAll(None, None, 0, 0, None, None)
+print(json.dumps(shim.ncclGetLastError(None).decode()))
+""",
+                nccl=OLD,
+                SYMM_NCCL_LOG=str(log),
+            )
+            said = [re.search(r": (\w+) came with", line) for line in log.read_text().splitlines()]
+        self.assertEqual([m[1] for m in said if m], ["ncclAlltoAll", "ncclCommResume"])
+        self.assertTrue(last.startswith("ncclAlltoAll came with NCCL 2.28, "), last)
+
     def test_calls_of_nccl_to_itself_reach_it(self):
         """A preloaded drop-in is asked for the names that NCCL calls within itself."""
         got = run(
