@@ -1,6 +1,7 @@
 // Makes, keeps and ends the entries of the table: the calls by which communicators come and go.
 #include "bindings/nccl/communicators.hpp"
 
+#include <stdlib.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <map>
 #include <memory>
@@ -99,8 +99,10 @@ struct Table {
 Table& table();
 
 // A process that ends leaves its groups in good order, so that the others hear that it
-// has left, and not that it was killed. A forked child has no part in them.
-void leave_all() {
+// has left, and not that it was killed. With a status that is not 0, as after an exception, they
+// hear of that at once. A forked child has no part in them.
+void leave_all(int exit_code, void*) {
+  const int status = exit_code & 0xff;  // as its parent has it
   Table& all = table();
   if (all.pid != getpid() || !all.mutex.try_lock()) return;
 
@@ -108,6 +110,8 @@ void leave_all() {
     // The thread that ends the process has no variables of its own any more. Another one has.
     std::thread([&] {
       for (auto& [comm, entry] : all.entries) {
+        const bool is_failure = status != 0 && !entry.ending;
+        if (is_failure && entry.group != nullptr) entry.group->tell_exit(status);
         if (entry.cuda_group != nullptr) entry.cuda_group->release();
         if (entry.group != nullptr) entry.group->leave();
       }
@@ -122,7 +126,7 @@ void leave_all() {
 Table& table() {
   static auto* const all = [] {
     auto* const made = new Table;
-    std::atexit(leave_all);
+    on_exit(leave_all, nullptr);
     return made;
   }();
   return *all;
@@ -543,7 +547,7 @@ Result ask_communicator(Comm comm, Result state) noexcept {
 }
 
 void leave_at_exit() noexcept {
-  static const int registered = std::atexit(leave_all);
+  static const int registered = on_exit(leave_all, nullptr);
   static_cast<void>(registered);
 }
 

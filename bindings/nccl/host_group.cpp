@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -29,6 +30,9 @@ namespace symm::nccl {
 namespace {
 // A rank that ends in good order may leave while the others still complete what it took part in.
 constexpr std::chrono::seconds kPatience{5};
+
+// Begins what the drop-in of one rank tells those of the others.
+constexpr std::string_view kTold = "libsymm_nccl: ";
 
 // Whether the program keeps a quarter of its descriptors. A group has two for each rank, and a
 // program that makes many communicators must not run out of them for the sake of names.
@@ -60,6 +64,7 @@ std::shared_ptr<HostGroup> HostGroup::meet(
     const Meeting& meeting, int rank, int size, const Facts& facts, uint64_t wait_ms) {
   if (!symm_library().usable) return nullptr;
   const auto group = std::make_shared<HostGroup>();
+  group->rank_ = rank;
   group->size_ = size;
   group->facts_ = facts;
   start_thread([=] { group->form(meeting, rank, size, wait_ms); });
@@ -210,27 +215,79 @@ std::optional<GroupFailure> HostGroup::failure(uint32_t version) {
   const std::lock_guard lock(mutex_);
   if (group_ == nullptr) return std::nullopt;
 
-  if (auto failure = failure_of(group_, version)) return failure;
-  return departure();
+  if (auto failure = told(version)) return failure;
+  return departure(version);
 }
 
-std::optional<GroupFailure> HostGroup::departure() {
-  int32_t rank = -1;
+void HostGroup::tell_exit(int status) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (group_ == nullptr || told(0)) return;
+
+    // This process may end because another one has left.
+    const std::vector<int32_t> gone = gone_ranks();
+    tell(gone.empty() ? name_of(rank_) + " exited with status " + std::to_string(status)
+                      : sentence_of(gone));
+  } catch (...) {
+    log("rank %d exits with status %d and does not tell the others: no memory", rank_, status);
+  }
+}
+
+// An abort is how a rank tells the others: the earliest one stands on all ranks.
+void HostGroup::tell(const std::string& sentence) {
+  symm_library().group_abort(group_, (std::string(kTold) + sentence).c_str());
+}
+
+// The failure of the group, in the words of tell() if it comes from there.
+std::optional<GroupFailure> HostGroup::told(uint32_t version) {
+  std::optional<GroupFailure> failure = failure_of(group_, version);
+  if (!failure) return std::nullopt;
+
+  const size_t at = failure->sentence.find(kTold);
+  if (at != std::string::npos) failure->sentence.erase(0, at + kTold.size());
+  return failure;
+}
+
+std::vector<int32_t> HostGroup::gone_ranks() {
   size_t count = 0;
-  if (symm_library().group_failed_ranks(group_, &rank, 1, &count) != SYMM_OK || count == 0) {
-    return std::nullopt;
+  if (symm_library().group_failed_ranks(group_, nullptr, 0, &count) != SYMM_OK || count == 0) {
+    return {};
   }
 
-  const auto now = std::chrono::steady_clock::now();
-  if (!departed_) departed_ = now;
-  if (now - *departed_ < kPatience) return std::nullopt;
+  std::vector<int32_t> ranks(static_cast<size_t>(size_));
+  symm_library().group_failed_ranks(group_, ranks.data(), ranks.size(), &count);
+  ranks.resize(count);
+  return ranks;
+}
 
+std::string HostGroup::name_of(int rank) {
   symm_group_peer_info_t peer{};
   peer.struct_size = sizeof peer;
   const bool known =
       symm_library().group_peer_info(group_, rank, &peer) == SYMM_OK && peer.pid != 0;
-  const std::string pid = known ? " (pid " + std::to_string(peer.pid) + ")" : std::string();
-  return GroupFailure{
-      kRemoteError, "rank " + std::to_string(rank) + pid + " has left the communicator"};
+  return "rank " + std::to_string(rank) + (known ? " (pid " + std::to_string(peer.pid) + ")" : "");
+}
+
+// Which of several ranks was the first is not known if none was seen to leave before the others.
+std::string HostGroup::sentence_of(const std::vector<int32_t>& gone) {
+  std::string names;
+  for (const int32_t rank : gone) {
+    names += (names.empty() ? "" : ", ") + name_of(rank);
+  }
+  return names + (gone.size() == 1 ? " has left the communicator" : " have left the communicator");
+}
+
+std::optional<GroupFailure> HostGroup::departure(uint32_t version) {
+  const auto now = std::chrono::steady_clock::now();
+  if (departed_.empty()) {
+    departed_ = gone_ranks();
+    departed_at_ = now;
+  }
+  if (departed_.empty() || now - departed_at_ < kPatience) return std::nullopt;
+
+  const std::string sentence = sentence_of(departed_);
+  tell(sentence);
+  if (auto failure = told(version)) return failure;
+  return GroupFailure{kRemoteError, sentence};
 }
 }  // namespace symm::nccl

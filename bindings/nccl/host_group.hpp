@@ -60,12 +60,17 @@ class HostGroup {
   // Ends all_wish() on all ranks. Never waits; any thread.
   void interrupt() noexcept;
 
+  // Tells the other ranks that this process ends with a status that is not 0, unless the group has
+  // failed before. Never waits; any thread.
+  void tell_exit(int status) noexcept;
+
   // Leaves the group. Never waits; any thread.
   void leave() noexcept;
 
   // Why the group has failed, or which rank has left it and not come back to its senses: a rank
-  // that was here and left without ncclCommDestroy() on the others is a failure after a while.
-  // `version` is the NCCL that the caller was compiled with. Never waits.
+  // that was here and left without ncclCommDestroy() on the others is a failure after a while. The
+  // first rank that finds that tells the others, which may ask when more ranks have left. `version`
+  // is the NCCL that the caller was compiled with. Never waits.
   std::optional<GroupFailure> failure(uint32_t version);
 
  private:
@@ -74,8 +79,15 @@ class HostGroup {
   bool agree();
   bool disagree(const std::string& why);
   symm_group_t* hold();
-  std::optional<GroupFailure> departure();
+  // These need the lock, and a group.
+  std::optional<GroupFailure> told(uint32_t version);
+  std::optional<GroupFailure> departure(uint32_t version);
+  std::vector<int32_t> gone_ranks();
+  std::string name_of(int rank);
+  std::string sentence_of(const std::vector<int32_t>& gone);
+  void tell(const std::string& sentence);
 
+  int rank_ = 0;
   int size_ = 0;
   Facts facts_;
   std::mutex mutex_;
@@ -85,7 +97,8 @@ class HostGroup {
   std::string disagreement_;
   symm_group_t* group_ = nullptr;
   bool left_ = false;
-  // The time at which a rank was first seen to have left.
-  std::optional<std::chrono::steady_clock::time_point> departed_;
+  // The ranks that were first seen to have left, and when.
+  std::vector<int32_t> departed_;
+  std::chrono::steady_clock::time_point departed_at_{};
 };
 }  // namespace symm::nccl

@@ -679,6 +679,49 @@ class Tool(unittest.TestCase):
             found = [c for c in report["checks"] if c["check"] == "NCCL"]
             self.assertEqual([c["detail"] for c in found], [expected])
 
+    def test_a_rank_with_an_exception_is_named_within_the_grace_of_run(self):
+        """Rank 1 ends with status 1, and the launcher ends the others by and by."""
+        program = PRELUDE + (
+            """
+import pathlib
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = pathlib.Path(os.environ["TEST_PLACE"])
+def all_wrote(name, text):
+    (place / "new").with_suffix(f".{rank}").write_text(text)
+    (place / "new").with_suffix(f".{rank}").rename(place / f"{name}.{rank}")
+    until = time.monotonic() + 60
+    while not all((place / f"{name}.{r}").exists() for r in range(size)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+all_wrote("id", bytes(new_id().bytes).hex())
+id = Id((ctypes.c_ubyte * 128)(*bytes.fromhex((place / "id.0").read_text())))
+comm = init(id, size, rank)
+log = pathlib.Path(os.environ["SYMM_NCCL_LOG"])
+until = time.monotonic() + 60
+while log.read_text().count("is watched") < size:
+    assert time.monotonic() < until
+    time.sleep(0.01)
+all_wrote("ready", "")
+if rank == 1:
+    raise ValueError("a usual failure")
+while async_error(comm) == 0:
+    time.sleep(0.001)
+print("told", rank, shim.ncclGetLastError(comm).decode(), flush=True)
+"""
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            log.touch()
+            ended = self.symm(
+                "run", "-n", "3", "--nccl", "--no-prefix", "--", sys.executable, "-c", program,
+                SYMM_NCCL=str(NEWEST), SYMM_NCCL_LOG=str(log), TEST_PLACE=folder,
+            )  # fmt: skip
+        told = sorted(line for line in ended.stdout.splitlines() if line.startswith("told"))
+        self.assertEqual(len(told), 2, ended.stdout + ended.stderr)
+        for line, rank in zip(told, (0, 2), strict=True):
+            self.assertRegex(line, rf"^told {rank} rank 1 \(pid \d+\) exited with status 1$")
+        self.assertEqual(ended.returncode, 1)
+
 
 # A rank: tells when it is watched, and then does what it reads from its input.
 RANK = """
@@ -864,6 +907,92 @@ print(json.dumps([error, seen - begin, shim.ncclGetLastError(None).decode()]), f
         self.assertGreater(took, 4)
         self.assertLess(took, 30)
         self.assertEqual(sentence, f"rank 0 (pid {ranks[0].pid}) has left the communicator")
+
+    def late_rank(self, end, of_rank_0):
+        """What ranks 0 and 2 hear of the `end` of rank 1, rank 2 when rank 0 has gone, too."""
+        ranks = self.ranks(
+            3,
+            f"""
+agreed()
+if rank == 1:
+    {end}
+if rank == 2:
+    sys.stdin.readline()
+error, _ = wait_for_error(comm)
+sentences = [shim.ncclGetLastError(comm).decode()]
+if rank == 2:
+    time.sleep(0.5)
+    error = async_error(comm)
+    sentences.append(shim.ncclGetLastError(comm).decode())
+print(json.dumps([error, *sentences]), flush=True)
+if rank == 0:
+    {of_rank_0}
+""",
+        )
+        self.have_agreed(ranks)
+        first = json.loads(ranks[0].stdout.readline())
+        ranks[0].wait(timeout=60)
+        self.go_on(ranks[2:])
+        return ranks, first, json.loads(self.lines(ranks[2])[0])
+
+    def test_a_rank_that_asks_late_hears_who_left_first(self):
+        for of_rank_0 in ("sys.exit(0)", "sys.exit(1)", "os.abort()"):
+            ranks, first, late = self.late_rank("sys.exit(0)", of_rank_0)
+            sentence = f"rank 1 (pid {ranks[1].pid}) has left the communicator"
+            self.assertEqual(first, [6, sentence], of_rank_0)
+            self.assertEqual(late, [6, sentence, sentence], of_rank_0)
+
+    def test_a_rank_that_fails_is_named_with_its_status(self):
+        for of_rank_0 in ("sys.exit(0)", "sys.exit(1)", "os.abort()"):
+            ranks, first, late = self.late_rank("sys.exit(3)", of_rank_0)
+            sentence = f"rank 1 (pid {ranks[1].pid}) exited with status 3"
+            self.assertEqual(first, [6, sentence], of_rank_0)
+            self.assertEqual(late, [6, sentence, sentence], of_rank_0)
+
+    def test_a_rank_that_fails_because_another_has_left_does_not_blame_itself(self):
+        ranks = self.ranks(
+            3,
+            """
+agreed()
+if rank == 1:
+    sys.exit(0)
+sys.stdin.readline()
+if rank == 0:
+    sys.exit(1)
+error, _ = wait_for_error(comm)
+print(json.dumps([error, shim.ncclGetLastError(comm).decode()]), flush=True)
+""",
+        )
+        self.have_agreed(ranks)
+        ranks[1].wait(timeout=60)
+        time.sleep(0.5)
+        self.go_on([ranks[0]])
+        ranks[0].wait(timeout=60)
+        self.go_on([ranks[2]])
+        sentence = f"rank 1 (pid {ranks[1].pid}) has left the communicator"
+        self.assertEqual(json.loads(self.lines(ranks[2])[0]), [6, sentence])
+
+    def test_a_status_is_no_failure_after_the_communicator_has_ended(self):
+        ranks = self.ranks(
+            2,
+            """
+agreed()
+if rank == 0:
+    assert shim.ncclCommFinalize(comm) == 0
+    sys.exit(3)
+sys.stdin.readline()
+until = time.monotonic() + 1
+errors = set()
+while time.monotonic() < until:
+    errors.add(async_error(comm))
+    time.sleep(0.001)
+print(json.dumps(sorted(errors)), flush=True)
+""",
+        )
+        self.have_agreed(ranks)
+        self.assertEqual(ranks[0].wait(timeout=60), 3)
+        self.go_on(ranks[1:])
+        self.assertEqual(json.loads(self.lines(ranks[1])[0]), [0])
 
     def test_a_child_of_a_communicator_is_watched_by_its_own_ranks(self):
         """Ranks 0 and 1 have colour 0, ranks 2 and 3 colour 1, and a rank may have no colour."""
