@@ -148,15 +148,31 @@ TEST(Doctor, Ucx) {
 
 TEST(Doctor, Nccl) {
   expect(judge_nccl({0, "", "", "no libnccl.so.2"}), Verdict::note, "libnccl2");
-  EXPECT_EQ(judge_nccl({22'605, "", "/y", "no NCCL is behind /y", true}).detail,
+  EXPECT_EQ(judge_nccl({22'605, "", "/y", "no NCCL is behind /y", "", "", true}).detail,
       "none: no NCCL is behind /y, which serves alone, as NCCL 2.26.5");
-  EXPECT_EQ(judge_nccl({22'605, "", "", "no libnccl.so.2", true}).detail,
+  EXPECT_EQ(judge_nccl({22'605, "", "", "no libnccl.so.2", "", "", true}).detail,
       "none: no libnccl.so.2; symm run --nccl would serve alone, as NCCL 2.26.5");
   EXPECT_EQ(judge_nccl({0, "", "/y", "no NCCL is behind /y"}).detail, "none: no NCCL is behind /y");
   expect(judge_nccl({21'703, "/x", ""}), Verdict::note, "2.18");
   expect(judge_nccl({23'007, "/x", ""}), Verdict::ok);
   EXPECT_EQ(judge_nccl({23'007, "/x", ""}).detail, "2.30.7 (/x)");
   EXPECT_EQ(judge_nccl({23'007, "/x", "/y"}).detail, "2.30.7 (/x) behind symm's drop-in (/y)");
+}
+
+TEST(Doctor, NcclModes) {
+  const auto with_mode = [](const std::string& mode) {
+    return judge_nccl({23'007, "/x", "", "", mode});
+  };
+  EXPECT_EQ(with_mode("fast").detail, "2.30.7 (/x)");
+  EXPECT_EQ(with_mode("deterministic").detail, "2.30.7 (/x); SYMM_NCCL_MODE=deterministic");
+  expect(with_mode("off"), Verdict::ok);
+  EXPECT_NE(with_mode("off").detail.find("SYMM_NCCL_MODE=off: "), std::string::npos);
+  expect(with_mode("of"), Verdict::warning, "SYMM_NCCL_MODE");
+  EXPECT_NE(with_mode("of").detail.find("SYMM_NCCL_MODE=of is none of "), std::string::npos);
+
+  const Finding refused = judge_nccl({0, "", "/y", "no NCCL", "of", "SYMM_NCCL: /z: no file"});
+  expect(refused, Verdict::failure, "SYMM_NCCL");
+  EXPECT_NE(refused.detail.find("SYMM_NCCL: /z: no file"), std::string::npos);
 }
 
 // What look_at_shares() says of a version by pid 7 that pids 8 and 9 hold.

@@ -283,9 +283,14 @@ std::string version_text(int version) {
   return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }
-}  // namespace
 
-Finding judge_nccl(const Nccl& nccl) {
+// Apart from SYMM_NCCL_MODE.
+Finding judge_found_nccl(const Nccl& nccl) {
+  if (!nccl.refusal.empty()) {
+    return {"NCCL", Verdict::failure, "symm's drop-in makes no communicator: " + nccl.refusal,
+        "Have SYMM_NCCL name the libnccl.so.2 of a NCCL, or unset it and SYMM_NCCL_MODE."};
+  }
+
   if (nccl.path.empty()) {
     const std::string alone = nccl.drop_in.empty() ? "; symm run --nccl would serve alone, as NCCL "
                                                    : ", which serves alone, as NCCL ";
@@ -305,6 +310,24 @@ Finding judge_nccl(const Nccl& nccl) {
         "NCCL", Verdict::note, detail, "Groups of GPUs on several machines need 2.18 or newer."};
   }
   return {"NCCL", Verdict::ok, detail, ""};
+}
+}  // namespace
+
+Finding judge_nccl(const Nccl& nccl) {
+  Finding finding = judge_found_nccl(nccl);
+  const std::string setting = "; SYMM_NCCL_MODE=" + nccl.mode;
+  if (nccl.mode == "off") {
+    finding.detail += setting + ": symm's drop-in hands all calls to NCCL";
+  } else if (nccl.mode == "deterministic") {
+    finding.detail += setting;
+  } else if (!nccl.mode.empty() && nccl.mode != "fast") {
+    finding.detail += setting + " is none of fast, deterministic and off";
+    if (finding.verdict != Verdict::failure) {
+      finding.verdict = Verdict::warning;
+      finding.remedy = "Mend SYMM_NCCL_MODE: until then no collective goes by symm.";
+    }
+  }
+  return finding;
 }
 
 Finding judge_shares(const nlohmann::json& shares) {

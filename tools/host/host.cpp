@@ -514,14 +514,33 @@ Ucx find_ucx() {
   return ucx;
 }
 
+void* open_nccl_drop_in() {
+  // The loader puts the folder of this program in place of $ORIGIN.
+  for (const char* const file : {"$ORIGIN/../lib/symm-nccl/libsymm_nccl.so",
+           "$ORIGIN/" SYMM_LIB_FROM_BIN "/symm-nccl/libsymm_nccl.so", "libsymm_nccl.so"}) {
+    void* const library = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    if (library != nullptr) return library;
+  }
+  return nullptr;
+}
+
 namespace {
-// Whether the drop-in answers without NCCL, and as which version.
-bool serves_alone(void* drop_in, Nccl& nccl) {
-  if (drop_in == nullptr) return false;
-  const auto version = find<int (*)(int*)>(drop_in, "ncclGetVersion");
-  const auto marker = find<void* (*)()>(drop_in, "symm_nccl_marker");
-  return marker != nullptr && marker() == nullptr && version != nullptr &&
-         version(&nccl.version) == 0;
+// The NCCL behind a library that may be the drop-in; null if it is the drop-in, and there is none.
+// Then `nccl` tells whether it serves by itself, and as which version, or why it does not.
+void* look_behind(void* library, Nccl& nccl) {
+  const auto marker = find<void* (*)()>(library, "symm_nccl_marker");
+  const auto version = find<int (*)(int*)>(library, "ncclGetVersion");
+  const auto said = find<const char* (*)(void*)>(library, "ncclGetLastError");
+  if (marker == nullptr || version == nullptr || said == nullptr) return library;
+  void* const behind = marker();
+  if (behind != nullptr) return behind;
+
+  nccl.is_alone = version(&nccl.version) == 0;
+  if (nccl.is_alone) return nullptr;
+  const std::string call = "ncclGetVersion: ";
+  nccl.refusal = said(nullptr);
+  if (nccl.refusal.starts_with(call)) nccl.refusal.erase(0, call.size());
+  return nullptr;
 }
 }  // namespace
 
@@ -531,25 +550,32 @@ Nccl find_nccl() {
   const auto packages =
       fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().parent_path();
   const std::string wheel = packages / "nvidia/nccl/lib/libnccl.so.2";
+  nccl.mode = environment("SYMM_NCCL_MODE");
 
   void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) library = ::dlopen(wheel.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const bool is_drop_in = library != nullptr && ::dlsym(library, "symm_nccl_marker") != nullptr;
+  if (is_drop_in) nccl.drop_in = file_of(library);
+
+  // SYMM_NCCL counts with `symm run --nccl`, too, whatever a process gets without it.
+  const bool is_named = *environment("SYMM_NCCL") != '\0';
+  void* drop_in = nullptr;
+  if (library == nullptr || is_named) drop_in = open_nccl_drop_in();
+  if (is_drop_in) drop_in = library;
+  void* const behind = drop_in != nullptr ? look_behind(drop_in, nccl) : nullptr;
+  if (!is_drop_in && !is_named) nccl.refusal.clear();
   if (library == nullptr) {
     nccl.reason = "no libnccl.so.2 in the loader's folders";
-    nccl.is_alone = serves_alone(::dlopen("libsymm_nccl.so", RTLD_NOW | RTLD_LOCAL), nccl);
+    if (behind != nullptr) nccl.reason += "; symm run --nccl has " + file_of(behind);
+    return nccl;
+  }
+  if (is_drop_in && behind == nullptr) {
+    nccl.reason = "no NCCL is behind " + nccl.drop_in;
     return nccl;
   }
 
-  if (const auto marker = find<void* (*)()>(library, "symm_nccl_marker"); marker != nullptr) {
-    nccl.drop_in = file_of(library);
-    void* const behind = marker();
-    if (behind == nullptr) {
-      nccl.is_alone = serves_alone(library, nccl);
-      nccl.reason = "no NCCL is behind " + nccl.drop_in;
-      return nccl;
-    }
-    library = behind;
-  }
+  nccl.is_alone = false;
+  if (is_drop_in) library = behind;
   const auto version = find<int (*)(int*)>(library, "ncclGetVersion");
   if (version == nullptr || version(&nccl.version) != 0) {
     nccl.reason = file_of(library) + " does not tell its version";

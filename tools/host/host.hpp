@@ -69,12 +69,18 @@ struct Nccl {
   std::string path;      // of the library itself
   std::string drop_in;   // of symm's drop-in before it; "": programs get NCCL itself
   std::string reason{};  // why there is none
+  std::string mode{};    // SYMM_NCCL_MODE
+  // Why symm's drop-in makes no communicator in this environment; "": it does.
+  std::string refusal{};
   // There is none, and the drop-in serves by itself: to programs that get it in this environment,
   // or that `symm run --nccl` starts.
   bool is_alone = false;
 };
 // The file of a library that dlopen() has opened; "" if the loader does not tell it.
 std::string file_of(void* library);
+
+// Opens libsymm_nccl.so, beside the library of a build or an installation; null if there is none.
+void* open_nccl_drop_in();
 
 // The NCCL that a process which opens libnccl.so.2 gets in this environment.
 Nccl find_nccl();

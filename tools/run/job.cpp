@@ -256,8 +256,7 @@ std::string own_executable() {
 }
 
 std::string nccl_drop_in() {
-  // The loader knows the folders where the library may be, of a build as of an installation.
-  void* const library = ::dlopen("libsymm_nccl.so", RTLD_LAZY | RTLD_LOCAL);
+  void* const library = open_nccl_drop_in();
   if (library == nullptr) {
     const char* const why = ::dlerror();
     throw std::runtime_error(std::string("--nccl: this symm was installed without its drop-in (") +

@@ -67,7 +67,7 @@ bool master_is_chosen();
 // The path of this program, whether or not /proc is mounted.
 std::string own_executable();
 
-// The path of libsymm_nccl.so, which is where this program would load it from. Throws
+// The path of libsymm_nccl.so, which is where open_nccl_drop_in() finds it. Throws
 // std::runtime_error if there is none.
 std::string nccl_drop_in();
 

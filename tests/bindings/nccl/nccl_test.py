@@ -675,9 +675,30 @@ class Tool(unittest.TestCase):
                 f"none: no NCCL is behind {SHIM}, which serves alone, as NCCL 2.26.5",
             ),
         ):
-            report = json.loads(self.symm("doctor", "--json", **environment).stdout)
-            found = [c for c in report["checks"] if c["check"] == "NCCL"]
-            self.assertEqual([c["detail"] for c in found], [expected])
+            self.assertEqual(self.doctor(**environment)["detail"], expected)
+
+    def doctor(self, **environment):
+        """What `symm doctor` says of NCCL."""
+        report = json.loads(self.symm("doctor", "--json", **environment).stdout)
+        (found,) = [c for c in report["checks"] if c["check"] == "NCCL"]
+        return found
+
+    def test_doctor_does_not_find_the_drop_in_by_its_own_search_path(self):
+        self.assertNotIn("behind", self.doctor()["detail"])
+        found = self.doctor(SYMM_NCCL=str(NEWEST))["detail"]
+        self.assertNotIn("behind", found)
+        if found.startswith("none"):
+            self.assertIn(f"symm run --nccl has {NEWEST}", found)
+
+    def test_doctor_fails_where_the_drop_in_makes_no_communicator(self):
+        for named, cause in (("/nonexistent", "cannot open"), (str(SHIM), "is symm's drop-in")):
+            for preload in ({}, {"LD_PRELOAD": str(SHIM)}):
+                found = self.doctor(SYMM_NCCL=named, **preload)
+                self.assertEqual(found["verdict"], "FAIL", found)
+                begin = f"symm's drop-in makes no communicator: SYMM_NCCL: {named}"
+                self.assertTrue(found["detail"].startswith(begin), found)
+                self.assertIn(cause, found["detail"])
+                self.assertIn("SYMM_NCCL", found["remedy"])
 
     def test_a_rank_with_an_exception_is_named_within_the_grace_of_run(self):
         """Rank 1 ends with status 1, and the launcher ends the others by and by."""
