@@ -108,7 +108,8 @@ TEST(Manual, HasAllCommandsAndIsWhatManReads) {
 TEST(Help, HasExamplesAndNoneOfTheParsersWords) {
   expect_said(out_of(capture({SYMM_TOOL, "run", "--help"})),
       {"Usage: symm run [OPTIONS] -n RANKS [--] PROGRAM [ARGUMENTS]", "--np,--nproc-per-node TEXT",
-          "--grace FLOAT=2 ", "symm run -n 1 ./a : -n 3 python b.py"});
+          "--grace FLOAT=2 ", "collectives go by symm where",
+          "symm run -n 1 ./a : -n 3 python b.py"});
   const std::string bench = out_of(capture({SYMM_TOOL, "bench", "--help"}));
   expect_said(bench, {"--type TEXT=f32  ", "Examples:"});
   EXPECT_EQ(bench.find("Excludes"), std::string::npos);

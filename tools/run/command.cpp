@@ -99,8 +99,8 @@ void add_job_options(CLI::App* run, Arguments& arguments) {
       ->check(CLI::Range(1, 65535));
 
   run->add_flag("--nccl", arguments.options.nccl,
-      "The ranks get symm's drop-in in place of NCCL: a rank that dies is named in the others' "
-      "errors");
+      "The ranks get symm's drop-in in place of NCCL: collectives go by symm where that was "
+      "measured to be faster, and a rank that dies or fails is named in the others' errors");
 
   run->add_option("--part", arguments.part)->group("");
   run->add_flag("--terminal", arguments.options.terminal)->group("");
