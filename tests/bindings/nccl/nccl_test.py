@@ -993,6 +993,28 @@ print(json.dumps([error, shim.ncclGetLastError(comm).decode()]), flush=True)
         sentence = f"rank 1 (pid {ranks[1].pid}) has left the communicator"
         self.assertEqual(json.loads(self.lines(ranks[2])[0]), [6, sentence])
 
+    def test_all_are_named_that_left_before_a_rank_asks(self):
+        """Each in good order, so none of them has told anything."""
+        ranks = self.ranks(
+            3,
+            """
+agreed()
+if rank < 2:
+    sys.exit(0)
+sys.stdin.readline()
+error, _ = wait_for_error(comm)
+print(json.dumps([error, shim.ncclGetLastError(comm).decode()]), flush=True)
+""",
+        )
+        self.have_agreed(ranks)
+        for process in ranks[:2]:
+            process.wait(timeout=60)
+        time.sleep(0.5)
+        self.go_on(ranks[2:])
+        names = ", ".join(f"rank {i} (pid {ranks[i].pid})" for i in range(2))
+        sentence = f"{names} have left the communicator"
+        self.assertEqual(json.loads(self.lines(ranks[2])[0]), [6, sentence])
+
     def test_a_status_is_no_failure_after_the_communicator_has_ended(self):
         ranks = self.ranks(
             2,
