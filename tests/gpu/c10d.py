@@ -26,26 +26,10 @@ import sys
 import time
 from pathlib import Path
 
+from frameworks import preloaded
+
 PROGRAM = "test_c10d_nccl.py"
 WAYS = ("alone", "drop-in")
-
-
-def environment(way, library):
-    """The variables of a test. Multicast stays off."""
-    real = os.environ["SYMM_NCCL"]
-    made = {
-        **os.environ,
-        "NCCL_NVLS_ENABLE": "0",
-        "NVSHMEM_DISABLE_NVLS": "1",
-        "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
-        "NCCL_SOCKET_IFNAME": "lo",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "LD_PRELOAD": real if way == "alone" else library,
-        "PYTHONUNBUFFERED": "1",
-    }
-    if way != "alone":
-        made.setdefault("SYMM_NCCL_MODE", "deterministic")
-    return made
 
 
 def names_of_tests(folder, words):
@@ -53,7 +37,7 @@ def names_of_tests(folder, words):
     listed = subprocess.run(
         [sys.executable, PROGRAM, "--discover-tests"],
         cwd=folder,
-        env=environment("alone", None),
+        env=preloaded(None),
         check=False,
         capture_output=True,
         text=True,
@@ -82,7 +66,7 @@ def run_test(options, name, way):
     test = subprocess.Popen(
         [sys.executable, PROGRAM, name],
         cwd=options.folder,
-        env=environment(way, options.library),
+        env=preloaded(None if way == "alone" else options.library),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

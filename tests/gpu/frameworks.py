@@ -411,26 +411,34 @@ def environment_of_rank(devices, folder, rank):
     }
 
 
-def environment(options):
-    """The variables that all ranks get. Multicast stays off."""
-    real = os.environ["SYMM_NCCL"]
+def preloaded(library):
+    """The variables of a program that gets the drop-in `library`, or the NCCL behind it alone if
+    that is None. Multicast stays off.
+    """
     made = {
         **os.environ,
         "NCCL_NVLS_ENABLE": "0",
         "NVSHMEM_DISABLE_NVLS": "1",
         "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
-        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
-        "NCCL_MAX_CTAS": "4",
         "NCCL_SOCKET_IFNAME": "lo",
         "GLOO_SOCKET_IFNAME": "lo",
-        "TORCH_NCCL_BLOCKING_WAIT": "1",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        "LD_PRELOAD": real if options.plain else options.library,
+        "LD_PRELOAD": library or os.environ["SYMM_NCCL"],
         "PYTHONUNBUFFERED": "1",
     }
-    if not options.plain:
+    if library:
         made.setdefault("SYMM_NCCL_MODE", "deterministic")
     return made
+
+
+def environment(options):
+    """The variables that all ranks get."""
+    return {
+        **preloaded(None if options.plain else options.library),
+        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
+        "NCCL_MAX_CTAS": "4",
+        "TORCH_NCCL_BLOCKING_WAIT": "1",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
 
 
 def judge_death(folder, pids, statuses):
