@@ -140,8 +140,9 @@ bool ucx_is_installed();
 // the one that outside_address() returns. Throws Error(unavailable) without libsodium, or if the
 // secret of this user's jobs cannot be read.
 std::unique_ptr<Link> open_secure(Sink& sink, const std::vector<std::string>& addresses);
-// The value of UCX_NET_DEVICES for these interfaces and the RDMA devices that the kernel lists in
-// the directory `rdma`; "" without interfaces.
+// The ports of RDMA devices that the kernel lists in this directory, such as "mlx5_0:1".
+std::vector<std::string> rdma_devices(const std::string& directory = "/sys/class/infiniband");
+// The value of UCX_NET_DEVICES for these interfaces and these RDMA devices; "" without interfaces.
 std::string ucx_devices(
-    const std::vector<std::string>& interfaces, const std::string& rdma = "/sys/class/infiniband");
+    const std::vector<std::string>& interfaces, const std::vector<std::string>& rdma);
 }  // namespace symm::engine

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
@@ -72,7 +73,8 @@ class UcxLink final : public Link {
  public:
   UcxLink(Sink& sink, const std::vector<std::string>& interfaces)
       : sink_(sink), streams_(hold_closed_streams()), ucx_(only_library<Library>()) {
-    open_context(ucx_devices(interfaces));
+    const std::vector<std::string> rdma = rdma_devices();
+    open_context(ucx_devices(interfaces, rdma), !rdma.empty());
     open_worker();
   }
 
@@ -164,7 +166,7 @@ class UcxLink final : public Link {
   };
 
   // `devices`: the devices to listen on, if the user chose none; "": UCX's own choice.
-  void open_context(const std::string& devices) {
+  void open_context(const std::string& devices, bool has_rdma) {
     Config config = nullptr;
     require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
@@ -181,6 +183,7 @@ class UcxLink final : public Link {
     for (const char* key : {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE"}) {
       ucx_.ucp_config_modify(config, key, environment("UCX_TCP_RX_SEG_SIZE"));
     }
+    if (!has_rdma) send_copies(config);
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
     if (!devices.empty() && !chose_devices(config)) {
       require(ucx_.ucp_config_modify(config, "NET_DEVICES", devices.c_str()), "UCX_NET_DEVICES");
@@ -191,6 +194,26 @@ class UcxLink final : public Link {
     require(ucx_.ucp_init_version(1, 13, &params, config, &context),
         "ucp_init, with what SYMM_UCX_TLS says");
     context_ = {context, ucx_.ucp_cleanup};
+  }
+
+  // TCP sends copies of messages, and not from where they lie. A peer that dies in the middle of
+  // the latter ends the request twice, in UCX up to 1.22 at least (uct_tcp_ep_sendv() behind
+  // uct_tcp_ep_purge()): a UCX that checks itself, such as Debian's 1.13, aborts the process then,
+  // and any other writes to a request that may be in use again. The rendezvous protocol, which
+  // does not copy, is not affected.
+  void send_copies(Config config) {
+    if (*environment("UCX_ZCOPY_THRESH") == '\0') {
+      ucx_.ucp_config_modify(config, "ZCOPY_THRESH", "inf");
+    }
+    // UCX's own choice, 8k, is slower. One larger than what the user has chosen for the receiver
+    // would be refused.
+    constexpr Variable kReceived("UCX_TCP_RX_SEG_SIZE");
+    const bool is_chosen = *environment("UCX_TCP_TX_SEG_SIZE") != '\0' ||
+                           environment(kReceived) != std::string_view(kReceived.fallback());
+    if (is_chosen) return;
+    for (const char* key : {"TCP_TX_SEG_SIZE", "TX_SEG_SIZE"}) {
+      ucx_.ucp_config_modify(config, key, "64k");
+    }
   }
 
   // Whether the user has named devices, by UCX's variable or in a configuration file of UCX.
@@ -294,20 +317,27 @@ bool ucx_is_installed() {
   return find_library("libucp.so.0", environment("SYMM_UCX"), "libucx/lib", reason) != nullptr;
 }
 
-std::string ucx_devices(const std::vector<std::string>& interfaces, const std::string& rdma) {
+std::vector<std::string> rdma_devices(const std::string& directory) {
   namespace fs = std::filesystem;
-  std::string devices;
-  for (const std::string& interface : interfaces) {
-    devices += (devices.empty() ? "" : ",") + interface;
-  }
-  if (devices.empty()) return devices;
-
   const ClosedStreams held;
-
+  std::vector<std::string> devices;
   std::error_code none;
-  for (const fs::directory_entry& device : fs::directory_iterator(rdma, none)) {
+  for (const fs::directory_entry& device : fs::directory_iterator(directory, none)) {
     for (const fs::directory_entry& port : fs::directory_iterator(device.path() / "ports", none)) {
-      devices += "," + device.path().filename().string() + ":" + port.path().filename().string();
+      devices.push_back(device.path().filename().string() + ":" + port.path().filename().string());
+    }
+  }
+  return devices;
+}
+
+std::string ucx_devices(
+    const std::vector<std::string>& interfaces, const std::vector<std::string>& rdma) {
+  if (interfaces.empty()) return "";
+
+  std::string devices;
+  for (const auto* kind : {&interfaces, &rdma}) {
+    for (const std::string& device : *kind) {
+      devices += (devices.empty() ? "" : ",") + device;
     }
   }
   return devices;

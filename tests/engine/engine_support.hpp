@@ -41,6 +41,7 @@ struct End final : Receiver {
                : memory.data() + head.offset;
   }
   void arrived(int from, const Head& head) noexcept override {
+    std::this_thread::sleep_for(pause);
     if (head.kind == 2) {
       endpoint->answer(from, {.kind = 3, .offset = head.value},
           std::span(memory).subspan(head.offset, head.call), {});
@@ -67,6 +68,8 @@ struct End final : Receiver {
   }
 
   std::vector<std::byte> memory;
+  // How long each message that arrives takes.
+  std::chrono::milliseconds pause{0};
   std::mutex mutex;
   std::vector<Head> heads;
   std::vector<std::string> losses;

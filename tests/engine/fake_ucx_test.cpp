@@ -66,9 +66,15 @@ TEST(FakeUcx, WhatTheUserAsksOfItIsNotChanged) {
     with_fake(FAKE_UCX, "", [&] {
       setenv("UCX_RNDV_THRESH", asked, 1);
       setenv("UCX_TCP_RX_SEG_SIZE", asked, 1);
+      setenv("UCX_TCP_TX_SEG_SIZE", asked, 1);
+      setenv("UCX_ZCOPY_THRESH", asked, 1);
       const Two both;
       EXPECT_EQ(getenv("FAKE_RNDV_THRESH") == nullptr, *asked != '\0');
       EXPECT_STREQ(getenv("FAKE_TCP_RX_SEG_SIZE"), *asked != '\0' ? asked : "256k");
+      // On a machine with RDMA devices, UCX's own choices stay.
+      const bool is_chosen = *asked == '\0' && rdma_devices().empty();
+      EXPECT_STREQ(getenv("FAKE_TCP_TX_SEG_SIZE"), is_chosen ? "64k" : nullptr);
+      EXPECT_STREQ(getenv("FAKE_ZCOPY_THRESH"), is_chosen ? "inf" : nullptr);
     });
   }
 }
@@ -101,14 +107,15 @@ TEST(FakeUcx, RdmaDevicesAreUsedBesidesTheInterfaces) {
     std::filesystem::create_directories(devices.path() + "/" + port);
   }
 
-  std::istringstream list(ucx_devices({"eth0", "ib0"}, devices.path()));
+  const std::vector<std::string> rdma = rdma_devices(devices.path());
+  std::istringstream list(ucx_devices({"eth0", "ib0"}, rdma));
   std::multiset<std::string> found;
   for (std::string device; std::getline(list, device, ',');) {
     found.insert(device);
   }
   EXPECT_EQ(found, (std::multiset<std::string>{"eth0", "ib0", "mlx5_0:1", "mlx5_1:1", "mlx5_1:2"}));
-  EXPECT_EQ(ucx_devices({}, devices.path()), "");
-  EXPECT_EQ(ucx_devices({"eth0"}, devices.path() + "/none"), "eth0");
+  EXPECT_EQ(ucx_devices({}, rdma), "");
+  EXPECT_EQ(ucx_devices({"eth0"}, rdma_devices(devices.path() + "/none")), "eth0");
 }
 
 TEST(FakeUcx, APeerThatIsUnreachableIsReportedWithTheRemedy) {

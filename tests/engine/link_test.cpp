@@ -191,6 +191,40 @@ TEST_P(Links, AKilledPeerIsLost) {
   expect_alive();
 }
 
+// What the peer has sent is still to be read when it dies, while a message to it is under way: the
+// engine learns of the death when it writes. UCX 1.13 ended the process then, if TCP was sending
+// the message from where it lay.
+TEST_P(Links, APeerThatDiesWhileBothSendIsLost) {
+  peer.emplace([this] {
+    if (!open(1)) sleep_for_ever();
+    End end(*served[1], 7, 1, 2);
+    end.endpoint->connect(0, board->exchange(1, *served[1]));
+    const std::vector<std::byte> payload(1000);
+    for (;;) {
+      end.send(0, {.kind = 1}, payload);
+    }
+  });
+  if (!open(0)) GTEST_SKIP() << without;
+
+  End end(*served[0], 7, 0, 2);
+  end.pause = std::chrono::milliseconds(1);
+  end.endpoint->connect(1, board->exchange(0, *served[0]));
+  std::jthread attacker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    peer->kill(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    peer->kill(SIGKILL);
+  });
+
+  const std::vector<std::byte> payload(200'000);
+  expect_failure(symm::Status::peer_failed, {GetParam().name, "rank 1"}, [&] {
+    for (;;) {
+      end.send(1, {.kind = 1}, payload);
+    }
+  });
+  expect_alive();
+}
+
 TEST_P(Links, AStoppedPeerIsLeftWhileItTakesAMessage) {
   ASSERT_NO_FATAL_FAILURE(start());
   peer->kill(SIGSTOP);
