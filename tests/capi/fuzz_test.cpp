@@ -1,8 +1,8 @@
 // Calls at random, of every function of the header: with right arguments, with any of
 // them replaced, on handles of several ranks, some of them released, from several
 // threads at once. No call crashes, hangs or answers what it should not; no refusal
-// writes an output; and a new group can be made at any time. SYMM_TEST_FUZZ_SECONDS
-// makes it longer, with seeds of its own.
+// writes an output, but for the one whose output is documented; and a new group can be
+// made at any time. SYMM_TEST_FUZZ_SECONDS makes it longer, with seeds of its own.
 #include <stdlib.h>
 
 #include <atomic>
@@ -201,7 +201,19 @@ class Caller {
     const bool is_refusal = status == SYMM_ERR_INVALID_ARGUMENT ||
                             status == SYMM_ERR_INVALID_HANDLE || status == SYMM_ERR_UNSUPPORTED ||
                             status == SYMM_ERR_NOT_FOUND;
-    EXPECT_TRUE(!is_refusal || (world_.outputs_untouched() && *symm_last_error() != '\0')) << what;
+    if (!is_refusal) return;
+
+    const std::string message = symm_last_error();
+    EXPECT_NE(message, "") << what;
+    // The one refusal that writes an output: it tells the length for which there is too little room.
+    const bool tells_a_length = function == "symm_broadcast_bytes" && changed != "out_bytes" &&
+                                message.rfind("recv_capacity", 0) == 0;
+    if (tells_a_length) {
+      const std::string length = " sends " + std::to_string(world_.first_word(0));
+      EXPECT_NE(message.find(length), std::string::npos) << what;
+      return;
+    }
+    EXPECT_TRUE(world_.outputs_untouched()) << what;
   }
 
   // Keeps what a call has made, a handle or one more reference, to be used and released. A failed
