@@ -406,26 +406,20 @@ bool CudaGroup::has_work(symm_group_t* group) noexcept {
 
 // The driver is asked on a thread of its own. While a thread of the program copies to pageable
 // memory, it answers no other one until the work before that copy is over, and that may be the
-// work that an abort is to end. So no answer says that there is work. The mutex is held.
+// work that an abort is to end, of symm or of NCCL. So no answer says that there is work, and
+// nobody waits for that thread, which has a reference to the group. The mutex is held.
 bool CudaGroup::may_have_work() noexcept {
+  if (symm_library().group_retain(group_) != SYMM_OK) return true;
   try {
     const auto told = std::make_shared<std::promise<bool>>();
     std::future<bool> answer = told->get_future();
-    ++inside_;
-    try {
-      start_thread([self = shared_from_this(), group = group_, told] {
-        told->set_value(self->has_work(group));
-        const std::lock_guard lock(self->mutex_);
-        --self->inside_;
-        self->tell_that_all_are_out();
-      });
-    } catch (...) {
-      --inside_;
-      throw;
-    }
-
+    start_thread([self = shared_from_this(), group = group_, told] {
+      told->set_value(self->has_work(group));
+      symm_library().group_release(group);
+    });
     return answer.wait_for(kAnswer) != std::future_status::ready || answer.get();
   } catch (...) {
+    symm_library().group_release(group_);
     return true;
   }
 }
