@@ -88,8 +88,10 @@ Result connect(const Shared& one) {
   }
   if (!group->settle()) {
     const std::string why = group->refusal();
+    const auto failure = ranks->failure(one->version);
     ranks->leave();
     if (is_ended(*one)) return refuse(kRemoteError, who + kEnded);
+    if (failure) return refuse(failure->result, who + failure->sentence);
     const bool is_chosen = why != "SYMM_NCCL_COMMS";
     return refuse(is_chosen ? kSystemError : kInvalidUsage,
         who + (is_chosen ? why : "SYMM_NCCL_COMMS leaves it to NCCL, so it" + needs_nccl()));

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <future>
@@ -34,8 +36,86 @@ namespace {
 // All ranks begin at the same time, and deaths are noticed.
 constexpr uint64_t kMakingMs = 120'000;
 
+// How often ranks tell each other how far they are while they make a group.
+constexpr std::chrono::milliseconds kRound{10};
+// What they tell.
+constexpr uint64_t kIsMaking = 0;
+constexpr uint64_t kHasMade = 1;
+constexpr uint64_t kHasFailed = 2;
+
 // The driver answers at once, if it does.
 constexpr std::chrono::milliseconds kAnswer{200};
+
+// symm_group_create() on a thread of its own, where it waits for the other ranks: nothing ends that
+// wait when one of them fails before it comes, and so those who wait here must be able to leave.
+class GroupCreation {
+ public:
+  static std::shared_ptr<GroupCreation> begin(
+      const symm_group_config_t& config, std::string name, std::string directory);
+
+  // Whether it is over, at the end of this time at the latest.
+  bool is_over(std::chrono::milliseconds within);
+  // What is_over() has found to be made is the caller's from now on; null if nothing is.
+  symm_group_t* take();
+  // Why nothing is made, once it is over.
+  std::string reason();
+  // What is made, or will be, is given back.
+  void abandon();
+
+ private:
+  void end(symm_group_t* made, const char* why);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  bool is_abandoned_ = false;
+  symm_group_t* made_ = nullptr;
+  std::string reason_;
+};
+
+std::shared_ptr<GroupCreation> GroupCreation::begin(
+    const symm_group_config_t& config, std::string name, std::string directory) {
+  const auto creation = std::make_shared<GroupCreation>();
+  start_thread([creation, config, name = std::move(name), directory = std::move(directory)] {
+    symm_group_config_t own = config;
+    own.name = name.c_str();
+    own.bootstrap = directory.c_str();
+    symm_group_t* made = nullptr;
+    const bool is_made = symm_library().group_create(&own, &made) == SYMM_OK;
+    creation->end(made, is_made ? "" : symm_library().last_error());
+  });
+  return creation;
+}
+
+void GroupCreation::end(symm_group_t* made, const char* why) {
+  const std::lock_guard lock(mutex_);
+  made_ = made;
+  reason_ = why;
+  is_over_ = true;
+  if (is_abandoned_ && made_ != nullptr) symm_library().group_release(made_);
+  changed_.notify_all();
+}
+
+bool GroupCreation::is_over(std::chrono::milliseconds within) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, within, [this] { return is_over_; });
+}
+
+symm_group_t* GroupCreation::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(made_, nullptr);
+}
+
+std::string GroupCreation::reason() {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+void GroupCreation::abandon() {
+  const std::lock_guard lock(mutex_);
+  is_abandoned_ = true;
+  if (is_over_ && made_ != nullptr) symm_library().group_release(std::exchange(made_, nullptr));
+}
 }  // namespace
 
 class CudaGroup::Inside {
@@ -197,8 +277,6 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
     return refuse(place ? "another rank has not chosen it" : "SYMM_NCCL_COMMS");
   }
 
-  const std::string name = "nccl-" + text_of(meeting_) + "-cuda";
-  const std::string directory = meeting_place();
   const uint64_t timeout = settings().timeout_ms;
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.rank = rank_;
@@ -206,19 +284,46 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   config.backend = SYMM_BACKEND_CUDA;
   config.device = device_;
   config.flags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES;
-  config.bootstrap = directory.c_str();
   config.create_timeout_ms = kMakingMs;
   config.timeout_ms = timeout != 0 ? timeout : SYMM_TIMEOUT_INFINITE;
-  config.name = name.c_str();
-  if (symm_library().group_create(&config, &made) != SYMM_OK) {
-    return refuse(symm_library().last_error());
-  }
+  if (!create(config, made)) return false;
   symm_group_info_t info{};
   info.struct_size = sizeof info;
   const bool is_known = symm_library().group_info(made, &info) == SYMM_OK;
   const bool in_tree = is_known && (info.flags & SYMM_GROUP_TREE_ORDER) != 0;
   const char* const order = in_tree ? ", which adds floats in tree order" : "";
   log("collectives of rank %d of %d go to symm%s", rank_, size_, order);
+  return true;
+}
+
+// Either all ranks have a group afterwards, or none has: they tell each other in rounds how far
+// they are, so that one that fails alone, or dies, or is aborted, ends the wait of the others.
+bool CudaGroup::create(const symm_group_config_t& config, symm_group_t*& made) {
+  std::shared_ptr<GroupCreation> creation;
+  std::string why;
+  try {
+    creation = GroupCreation::begin(config, "nccl-" + text_of(meeting_) + "-cuda", meeting_place());
+  } catch (const std::exception&) {
+    why = "there is no memory, or no thread";
+  }
+
+  while (true) {
+    uint64_t mine = kHasFailed;
+    if (creation != nullptr) {
+      mine = creation->is_over(kRound) ? kHasMade : kIsMaking;
+      if (mine == kHasMade) why = creation->reason();
+      if (!why.empty()) mine = kHasFailed;
+    }
+    const auto all = ranks_->exchange({mine});
+    const bool is_over = !all || std::find(all->begin(), all->end(), kHasFailed) != all->end();
+    if (is_over) {
+      if (creation != nullptr) creation->abandon();
+      if (!why.empty()) return refuse(why);
+      return refuse(all ? "another rank could not make its part" : "a rank has died or left");
+    }
+    if (std::find(all->begin(), all->end(), kIsMaking) == all->end()) break;
+  }
+  made = creation->take();
   return true;
 }
 

@@ -114,6 +114,7 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
   bool make_once();
   void meet_windows(void* stream);
   bool make(symm_group_t*& made, std::optional<Place>& place);
+  bool create(const symm_group_config_t& config, symm_group_t*& made);
   bool refuse(const std::string& why);
   void* stream_behind(symm_group_t* group) noexcept;
   bool has_work(symm_group_t* group) noexcept;

@@ -51,6 +51,8 @@ struct Settings {
   bool reuses_streams = false;
   // Copies and unmaps do not return.
   std::atomic<bool> held = false;
+  // Calls that make memory do not return.
+  std::atomic<bool> making = false;
   // Calls for streams and events, copies and fills do not return, as while a thread copies between
   // pageable memory and the null stream and work before its copy is under way.
   std::atomic<bool> copying = false;

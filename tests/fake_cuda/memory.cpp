@@ -78,6 +78,9 @@ API cuMemGetAllocationGranularity(size_t* unit, const CUmemAllocationProp*, int)
 API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop,
     unsigned long long) {
   MAY_FAIL();
+  while (state().making) {
+    usleep(100);
+  }
   const bool on_host = prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   const int places = on_host ? kNodes : state().devices.count;
   if (bytes % kGranularity != 0 ||

@@ -116,6 +116,8 @@ NOTES void notes_let_go() { let_go = true; }
 
 // While it is 1, calls for streams and events do not return.
 NOTES void notes_copy(int is_copying) { fake_cuda::settings().copying = is_copying != 0; }
+// No memory is made from now on, and so no group comes about.
+NOTES void notes_stop_memory() { fake_cuda::settings().making = true; }
 NOTES void* notes_memory(size_t bytes) { return fake_cuda::ordinary_memory(bytes); }
 
 // How often the primary contexts of devices have been retained without being released.

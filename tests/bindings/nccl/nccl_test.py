@@ -2423,6 +2423,83 @@ sys.stdin.readline()
         self.assertEqual(error, 6)
         self.assertIn(result, ("NCCL", "error 6"))
 
+    def test_a_rank_that_cannot_make_its_part_ends_the_wait_of_the_others(self):
+        """It has no descriptors left, and so NCCL does the collectives of all."""
+        ranks = self.cuda_ranks(
+            2,
+            """
+import resource
+step("ready")
+if rank == 1:
+    most = max(int(fd) for fd in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+began = time.monotonic()
+answer([all_reduce(), all_reduce(), async_error(comm), time.monotonic() - began])
+sys.stdin.readline()
+""",
+        )
+        self.are_all("ready", ranks)
+        self.go_on(ranks)
+        for *got, seconds in self.finished(ranks):
+            self.assertEqual(got, ["NCCL", "NCCL", 0])
+            self.assertLess(seconds, 20)
+        self.assertIn("another rank could not make its part", self.log.read_text())
+
+    # Rank 1 agrees to make a group, and comes no further.
+    WITHOUT_RANK_1 = """
+step("ready")
+if rank == 1:
+    notes.notes_stop_memory()
+got = []
+began = time.monotonic()
+thread = threading.Thread(target=lambda: got.append(all_reduce()), daemon=True)
+thread.start()
+thread.join(1)
+got.append(thread.is_alive())
+step("waits")
+"""
+
+    def test_a_death_while_the_group_is_made_ends_the_wait(self):
+        ranks = self.cuda_ranks(
+            2,
+            self.WITHOUT_RANK_1
+            + """
+error = wait_for_error(comm)[0]
+thread.join(30)
+answer([error, sentence(), got, time.monotonic() - began])
+sys.stdin.readline()
+""",
+        )
+        self.are_all("ready", ranks)
+        self.go_on(ranks)
+        self.are_all("waits", ranks)
+        ranks[1].kill()
+        self.go_on(ranks[:1])
+        [(error, sentence, got, seconds)] = self.finished(ranks[:1])
+        self.assertEqual([error, got[0]], [6, True])
+        self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
+        self.assertIn(got[1], ("NCCL", "error 6"))
+        self.assertLess(seconds, 20)
+
+    def test_an_abort_ends_the_wait_while_the_group_is_made(self):
+        ranks = self.cuda_ranks(
+            2,
+            self.WITHOUT_RANK_1
+            + """
+result = shim.ncclCommAbort(comm)
+thread.join(30)
+answer([result, got, time.monotonic() - began])
+sys.stdin.readline()
+""",
+        )
+        self.are_all("ready", ranks)
+        self.go_on(ranks)
+        self.are_all("waits", ranks)
+        self.go_on(ranks[:1])
+        [(result, got, seconds)] = self.finished(ranks[:1])
+        self.assertEqual([result, got], [0, [True, "error 6"]])
+        self.assertLess(seconds, 20)
+
     def test_an_abort_ends_a_call_of_another_thread(self):
         """Rank 1 does not come, so rank 0 waits for it in its first all-reduce."""
         ranks = self.cuda_ranks(
