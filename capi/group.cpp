@@ -20,6 +20,7 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/stats.hpp"
 #include "core/backend/topology.hpp"
+#include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/bootstrap/store.hpp"
@@ -152,8 +153,10 @@ symm_status_t symm_unique_id(
 
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
   return produce(config, out, "out", [&] {
+    const symm_group_config_t given = read_options(config);
+    const EnvironmentAtLoad variables((given.flags & SYMM_GROUP_VARIABLES_AT_LOAD) != 0);
     StoreCallbacks callbacks;
-    const GroupConfig asked = config_of(read_options(config), callbacks);
+    const GroupConfig asked = config_of(given, callbacks);
     return make_handle<symm_group_t>([&] { return Group::create(asked); });
   });
 }
@@ -218,8 +221,10 @@ symm_status_t symm_group_join(const void* ticket, size_t ticket_bytes,
   return produce(config, out, "out", [&] {
     if (ticket == nullptr) throw Error(Status::invalid_argument, "ticket: is NULL");
     const auto* const bytes = static_cast<const std::byte*>(ticket);
+    const symm_group_config_t given = read_options(config);
+    const EnvironmentAtLoad variables((given.flags & SYMM_GROUP_VARIABLES_AT_LOAD) != 0);
     StoreCallbacks callbacks;
-    const GroupConfig asked = config_of(read_options(config), callbacks);
+    const GroupConfig asked = config_of(given, callbacks);
     return make_handle<symm_group_t>([&] { return Group::join({bytes, ticket_bytes}, asked); });
   });
 }

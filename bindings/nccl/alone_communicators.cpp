@@ -291,6 +291,7 @@ Shared find(Comm comm) {
 }
 
 Shared describe(const Config* config) {
+  read_variables();
   const auto one = std::make_shared<Alone>();
   one->version = read_config(config).version;
   one->is_blocking = read_blocking(config).value_or(true);

@@ -333,6 +333,7 @@ Result make(
   if (!is_alone() && is_alone_id(id)) return refuse_alone_id(id, size, rank);
   const auto meeting = watching() ? meeting_of(id) : std::nullopt;
   if (!meeting || comm == nullptr) return call(comm, lent);
+  read_variables();
 
   // What does not block, or is made in a group of calls, cannot be left where it waits; nor has a
   // single rank others to wait for.

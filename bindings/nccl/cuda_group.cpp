@@ -284,6 +284,7 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   config.backend = SYMM_BACKEND_CUDA;
   config.device = device_;
   config.flags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPPING_DEVICES;
+  config.flags |= SYMM_GROUP_VARIABLES_AT_LOAD;
   config.create_timeout_ms = kMakingMs;
   config.timeout_ms = timeout != 0 ? timeout : SYMM_TIMEOUT_INFINITE;
   if (!create(config, made)) return false;

@@ -50,8 +50,8 @@ bool leaves_descriptors(int size) {
 uint64_t least_scratch(int size) { return 16'384 + uint64_t{1'024} * static_cast<uint64_t>(size); }
 }  // namespace
 
-// A directory of this user, the same for all ranks.
-std::string meeting_place() {
+namespace {
+std::string read_meeting_place() {
   const char* const runtime = variable("XDG_RUNTIME_DIR");
   const std::string own = "/symm-nccl-" + std::to_string(geteuid());
   struct stat status{};
@@ -59,9 +59,22 @@ std::string meeting_place() {
                       status.st_uid == geteuid() && access(runtime, W_OK) == 0;
   return "dir://" + (usable ? std::string(runtime) : std::string("/tmp")) + own;
 }
+}  // namespace
+
+std::string meeting_place() {
+  static const auto* const place = new std::string(read_meeting_place());
+  return *place;
+}
+
+void read_variables() {
+  settings();
+  meeting_place();
+  symm_library();
+}
 
 std::shared_ptr<HostGroup> HostGroup::meet(
     const Meeting& meeting, int rank, int size, const Facts& facts, uint64_t wait_ms) {
+  read_variables();
   if (!symm_library().usable) return nullptr;
   const auto group = std::make_shared<HostGroup>();
   group->rank_ = rank;
@@ -119,6 +132,7 @@ bool HostGroup::join(const Meeting& meeting, int rank, int size, uint64_t wait_m
   config.name = name.c_str();
   config.scratch_bytes = least_scratch(size);
   config.channels = 1;
+  config.flags = SYMM_GROUP_VARIABLES_AT_LOAD;
 
   symm_group_t* formed = nullptr;
   if (symm_library().group_create(&config, &formed) != SYMM_OK) {

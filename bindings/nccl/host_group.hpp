@@ -33,6 +33,10 @@ inline constexpr uint64_t kMeetingMs = 5'000;
 // The directory where ranks meet. It is this user's, and the same for all ranks of a machine.
 std::string meeting_place();
 
+// Reads all variables of the drop-in and of symm, once. A thread of the program calls this before
+// one of the drop-in's own needs them: beside that one the program may call setenv().
+void read_variables();
+
 class HostGroup {
  public:
   // Begins to meet the other ranks, on a thread of its own, and returns. If not all come within

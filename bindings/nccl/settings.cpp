@@ -91,6 +91,9 @@ Settings read_settings() {
     refuse("SYMM_NCCL_TIMEOUT_MS", timeout, "this is not a positive number of milliseconds");
   }
 
+  const char* const communicators = variable("SYMM_NCCL_COMMS");
+  if (communicators != nullptr) read.communicators = communicators;
+
   const char* const mode = variable("SYMM_NCCL_MODE");
   const std::string word = mode != nullptr ? mode : "fast";
   read.is_deterministic = word == "deterministic";
@@ -148,7 +151,10 @@ std::optional<uint32_t> collectives_in(const std::string& list, std::string& rea
 }
 
 const Settings& settings() {
-  static const auto* const read = new Settings(read_settings());
+  static const auto* const read = [] {
+    log_place();
+    return new Settings(read_settings());
+  }();
   return *read;
 }
 
@@ -178,14 +184,14 @@ std::optional<std::string> text_at(const char* text, size_t most) {
 }
 
 std::string name_at(const char* name) {
-  if (variable("SYMM_NCCL_COMMS") == nullptr) return "";
+  if (!settings().communicators) return "";
   return text_at(name, kLongestName).value_or("");
 }
 
 bool may_take(const std::string& name, int taken, int most) {
-  const char* const patterns = variable("SYMM_NCCL_COMMS");
-  if (patterns == nullptr) return taken < most;
-  const std::vector<std::string> all = words_of(patterns);
+  const std::optional<std::string>& patterns = settings().communicators;
+  if (!patterns) return taken < most;
+  const std::vector<std::string> all = words_of(*patterns);
   return std::any_of(all.begin(), all.end(), [&](const std::string& pattern) {
     return !pattern.empty() && fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
   });

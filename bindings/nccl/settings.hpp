@@ -33,8 +33,11 @@ struct Settings {
   bool is_deterministic = false;
   // SYMM_NCCL_TIMEOUT_MS; 0: no deadline.
   uint64_t timeout_ms = 0;
+  // SYMM_NCCL_COMMS: the names of communicators that may go to symm.
+  std::optional<std::string> communicators = std::nullopt;
 };
-// Read at the first call. What cannot be understood is said in the log, or to standard error if
+// Read at the first call, which a thread of the program makes: beside the drop-in's own threads the
+// program may call setenv(). What cannot be understood is said in the log, or to standard error if
 // there is no log, and then no collective goes to symm.
 const Settings& settings();
 

@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,14 +35,40 @@ std::optional<Number> whole_number(std::string_view text) {
   if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
   return value;
 }
+
+// Null: unset. A program that has privileges which its caller lacks (set-user-ID, file
+// capabilities) must not load libraries and write files at its caller's word: to such a program all
+// are unset.
+const char* value_now(const EnvironmentRow& row) noexcept { return secure_getenv(row.name); }
+
+using Values = std::array<std::string, std::size(kEnvironment)>;
+
+// Never destroyed: a thread may read them while the process ends.
+const Values* find_values() noexcept {
+  alignas(Values) static std::byte place[sizeof(Values)];
+  auto* const values = new (place) Values;
+  for (const EnvironmentRow& row : kEnvironment) {
+    const char* const value = row.fallback != nullptr ? value_now(row) : nullptr;
+    if (value != nullptr) (*values)[Variable(row).index()] = value;
+  }
+  return values;
+}
+
+const Values* const values_at_load = find_values();
+thread_local bool reads_at_load = false;
 }  // namespace
 
 const char* environment(Variable variable) noexcept {
-  // A program that has privileges which its caller lacks (set-user-ID, file capabilities) must not
-  // load libraries and write files at its caller's word: to such a program all are unset.
-  const char* value = secure_getenv(variable.name());
+  const char* value =
+      reads_at_load ? (*values_at_load)[variable.index()].c_str() : value_now(variable.row());
   return value != nullptr && *value != '\0' ? value : variable.fallback();
 }
+
+EnvironmentAtLoad::EnvironmentAtLoad(bool is_wanted) noexcept : before_(reads_at_load) {
+  reads_at_load = before_ || is_wanted;
+}
+
+EnvironmentAtLoad::~EnvironmentAtLoad() { reads_at_load = before_; }
 
 std::string_view one_of(Variable variable, std::initializer_list<std::string_view> values) {
   const std::string_view text = environment(variable);

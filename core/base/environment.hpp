@@ -2,6 +2,7 @@
 // docs/environment.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -30,6 +31,9 @@ class Variable {
   constexpr const char* name() const { return row_->name; }
   constexpr const char* fallback() const { return row_->fallback; }
   constexpr operator const char*() const { return name(); }
+  constexpr const EnvironmentRow& row() const { return *row_; }
+  // The place in the table.
+  constexpr size_t index() const { return static_cast<size_t>(row_ - kEnvironment); }
 
  private:
   static consteval const EnvironmentRow* find(std::string_view name) {
@@ -44,6 +48,18 @@ class Variable {
 // The value, or the default of a variable that is unset or empty; never null. All are unset in a
 // program with privileges that its caller lacks.
 const char* environment(Variable variable) noexcept;
+// While one is there, the variables of its thread are those that the library found when it was
+// loaded: the program may change its environment meanwhile, and nobody may read it beside that.
+class EnvironmentAtLoad {
+ public:
+  explicit EnvironmentAtLoad(bool is_wanted) noexcept;
+  ~EnvironmentAtLoad();
+  EnvironmentAtLoad(EnvironmentAtLoad&&) = delete;
+
+ private:
+  const bool before_;
+};
+
 // The value, which is one of `values`, or the default. Throws Error(invalid_argument) if it is
 // anything else: what a variable does not know is not guessed at.
 std::string_view one_of(Variable variable, std::initializer_list<std::string_view> values);

@@ -59,7 +59,7 @@ const char* flag_name(uint64_t bit) noexcept {
 }
 
 void require_known_flags(uint64_t flags, const char* argument) {
-  uint64_t known = SYMM_GROUP_ON_DEVICE;
+  uint64_t known = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_VARIABLES_AT_LOAD;
   for (const Flag& flag : kFlags) {
     known |= flag.bit;
   }

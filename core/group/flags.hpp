@@ -17,7 +17,7 @@ inline constexpr uint64_t kOwnFlags = SYMM_GROUP_ON_DEVICE | SYMM_GROUP_OVERLAPP
 uint64_t flags_of(const GroupConfig& config) noexcept;
 
 // Sets the fields of a configuration to what the bits say, except for SYMM_GROUP_ON_DEVICE,
-// whose device is a field of its own.
+// whose device is a field of its own, and SYMM_GROUP_VARIABLES_AT_LOAD, which is for one call.
 void set_flags(GroupConfig& config, uint64_t flags) noexcept;
 
 // The name of one bit, for messages.

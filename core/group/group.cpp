@@ -166,6 +166,9 @@ namespace {
 // Writes the failure to a place where `symm run` finds it: the command reports what failed
 // first, and a rank that only heard of the failure may be the first to end.
 void note_for_launcher(const Failure& failure) noexcept try {
+  // The launcher has set it; a thread of symm's own may be here, beside which nothing else may be
+  // read of the environment.
+  const EnvironmentAtLoad variables(true);
   const char* const path = environment("SYMM_FIRST_FAILURE");
   if (*path == '\0') return;
 

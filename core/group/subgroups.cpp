@@ -62,6 +62,10 @@ void Group::require_options(const SubgroupOptions& options) {
     throw Error(Status::invalid_argument,
         "options.flags: SYMM_GROUP_ON_DEVICE, but the device is that of the group");
   }
+  if (((options.flags | options.remove_flags) & SYMM_GROUP_VARIABLES_AT_LOAD) != 0) {
+    throw Error(Status::invalid_argument,
+        "options.flags: SYMM_GROUP_VARIABLES_AT_LOAD is for symm_group_create()");
+  }
   if (const uint64_t both = options.flags & options.remove_flags; both != 0) {
     throw Error(Status::invalid_argument,
         format("options.remove_flags: 0x%lx is in options.flags, too", both));

@@ -77,6 +77,7 @@ TEST(LogOfTheEnvironment, AnUnknownLevelIsSaidOnceAndCountsAsInfo) {
     const int file = open((there / "log").c_str(), O_WRONLY | O_CREAT, 0600);
     dup2(file, STDERR_FILENO);
     setenv("SYMM_LOG", "lo\nud", 1);
+    setenv("SYMM_TEST_ABORT", "1", 1);
     run_again({"--gtest_filter=FirstFailure.IsOneLine"});
   });
 

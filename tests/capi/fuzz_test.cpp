@@ -205,7 +205,7 @@ class Caller {
 
     const std::string message = symm_last_error();
     EXPECT_NE(message, "") << what;
-    // The one refusal that writes an output: it tells the length for which there is too little room.
+    // The one refusal that writes an output: it tells for which length there is too little room.
     const bool tells_a_length = function == "symm_broadcast_bytes" && changed != "out_bytes" &&
                                 message.rfind("recv_capacity", 0) == 0;
     if (tells_a_length) {

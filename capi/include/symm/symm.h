@@ -1078,6 +1078,12 @@ SYMM_API symm_status_t symm_unique_id(const symm_call_options_t *options, void *
  * SYMM_ORDER=tree. All ranks must ask.
  */
 #define SYMM_GROUP_TREE_ORDER UINT64_C(1024)
+/**
+ * The environment variables for this call are those that the library found when it was loaded.
+ * For a group that a thread of another library's own makes, beside which the program may call
+ * setenv(). Not for symm_group_options_t, and not told by symm_group_info().
+ */
+#define SYMM_GROUP_VARIABLES_AT_LOAD UINT64_C(2048)
 
 /** How to make a group. NULL means the defaults. */
 typedef struct {
@@ -1094,7 +1100,10 @@ typedef struct {
    * device, 0.
    */
   int32_t device;
-  /** Flags SYMM_GROUP_*. All but SYMM_GROUP_ON_DEVICE must be the same on all ranks. */
+  /**
+   * Flags SYMM_GROUP_*. All but SYMM_GROUP_ON_DEVICE and SYMM_GROUP_VARIABLES_AT_LOAD must be
+   * the same on all ranks.
+   */
   uint64_t flags;
   /**
    * Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".

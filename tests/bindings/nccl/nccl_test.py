@@ -1159,6 +1159,28 @@ print(json.dumps([time.monotonic() - begin, async_error(comm), shim.ncclCommDest
         self.assertLess(got[0], 2)
         self.assertEqual(got[1:], [0, 0])
 
+    def test_a_program_may_change_its_environment_while_ranks_meet(self):
+        """No thread of the drop-in reads variables, which nobody may read beside setenv()."""
+        environment = {"XDG_RUNTIME_DIR": str(self.runtime), "SYMM_NCCL_LOG": str(self.log)}
+        done = run(
+            """
+set_variable = ctypes.CDLL(None).setenv
+ids, number = [new_id() for _ in range(100)], 0
+for id in ids:
+    for rank in range(2):
+        init(id, 2, rank)
+    until = time.monotonic() + 0.02
+    while time.monotonic() < until:
+        number += 1
+        set_variable(b"V%d" % number, b"x" * (number % 400), 1)
+print(json.dumps(number), flush=True)
+os._exit(0)
+""",
+            **environment,
+        )
+        self.assertGreater(done, 1000)
+        self.assertIn("is watched", self.log.read_text())
+
     def test_switched_off_nothing_is_watched(self):
         got = run(
             """

@@ -354,6 +354,12 @@ however many ranks share the work; "Order" in the chapter on collectives says ho
 SYMM_ORDER=tree. All ranks must ask.
 """
 const SYMM_GROUP_TREE_ORDER = UInt64(0x400)
+"""
+The environment variables for this call are those that the library found when it was loaded.
+For a group that a thread of another library's own makes, beside which the program may call
+setenv(). Not for symm_group_options_t, and not told by symm_group_info().
+"""
+const SYMM_GROUP_VARIABLES_AT_LOAD = UInt64(0x800)
 
 # Flags of symm_alloc_options_t and symm_heap_options_t.
 """Pinned memory of the host, which devices and the host reach alike."""

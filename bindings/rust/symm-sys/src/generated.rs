@@ -469,6 +469,12 @@ constants! {
     /// SYMM_ORDER=tree. All ranks must ask. A flag of symm_group_config_t and
     /// symm_group_options_t, and of symm_group_info_t.
     pub const SYMM_GROUP_TREE_ORDER: u64 = 1024;
+    /// The environment variables for this call are those that the library found when it was
+    /// loaded. For a group that a thread of another library's own makes, beside which the
+    /// program may call setenv(). Not for symm_group_options_t, and not told by
+    /// symm_group_info(). A flag of symm_group_config_t and symm_group_options_t, and of
+    /// symm_group_info_t.
+    pub const SYMM_GROUP_VARIABLES_AT_LOAD: u64 = 2048;
     /// Pinned memory of the host, which devices and the host reach alike. A flag of
     /// symm_alloc_options_t and symm_heap_options_t.
     pub const SYMM_ALLOC_HOST: u64 = 1;
