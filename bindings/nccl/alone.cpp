@@ -493,6 +493,9 @@ Result shrink_alone(Comm parent, const int* excluded, int count, Comm* child, co
     one->rank = from->rank -
                 static_cast<int>(std::distance(left_out.begin(), left_out.lower_bound(from->rank)));
     one->size = from->size - static_cast<int>(left_out.size());
+    for (int rank = 0; rank < from->size; ++rank) {
+      if (!left_out.contains(rank)) one->members.push_back(rank);
+    }
     return make({{one, child, from}});
   });
 }

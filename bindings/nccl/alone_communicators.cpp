@@ -1,6 +1,7 @@
 #include "bindings/nccl/alone_communicators.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -49,8 +50,37 @@ bool is_ended(Alone& one) {
   return one.is_ended;
 }
 
+// A rank that has made its part of a child may leave the parent before the others hear of it.
+constexpr std::chrono::seconds kPatience{1};
+
+// Which of the ranks that a child waits for has died, or has left the parent for good.
+class MissingRanks {
+ public:
+  explicit MissingRanks(const Job& job) : members_(job.one->members) {
+    if (job.parent == nullptr) return;
+    const std::lock_guard lock(job.parent->mutex);
+    parent_ = job.parent->ranks;
+  }
+
+  std::optional<std::string> look() {
+    if (parent_ == nullptr) return std::nullopt;
+    auto gone = parent_->gone_of(members_);
+    const auto now = std::chrono::steady_clock::now();
+    if (!gone) first_seen_.reset();
+    if (gone && !first_seen_) first_seen_ = now;
+    const bool is_sure = first_seen_ && now - *first_seen_ >= kPatience;
+    return is_sure ? std::move(gone) : std::nullopt;
+  }
+
+ private:
+  const std::vector<int> members_;
+  std::shared_ptr<HostGroup> parent_;
+  std::optional<std::chrono::steady_clock::time_point> first_seen_;
+};
+
 // Has the ranks meet, and makes symm's groups. Waits for them.
-Result connect(const Shared& one) {
+Result connect(const Job& job) {
+  const Shared& one = job.one;
   const std::string who =
       "rank " + std::to_string(one->rank) + " of " + std::to_string(one->size) + ": ";
   const uint64_t alike = hash_of(settings()) + (one->is_blocking ? 0 : 1);
@@ -63,7 +93,12 @@ Result connect(const Shared& one) {
     one->ranks = ranks;
     if (one->is_ended) ranks->leave();
   }
+  MissingRanks missing(job);
   while (!ranks->has_answer(kLook)) {
+    if (const auto gone = missing.look()) {
+      ranks->leave();
+      return refuse(kRemoteError, who + *gone);
+    }
     const std::optional<std::string> other = mark_of(one->meeting);
     if (!other) continue;
     ranks->leave();
@@ -133,6 +168,9 @@ bool find_ranks(const Job& job) {
       [&](const auto& member) { return member.second == job.parent->rank; });
   job.one->rank = static_cast<int>(mine - members.begin());
   job.one->size = static_cast<int>(members.size());
+  for (const auto& member : members) {
+    job.one->members.push_back(member.second);
+  }
   return true;
 }
 
@@ -167,7 +205,7 @@ Result carry_out(const Job& job) noexcept {
       const bool is_gone = is_ended(*job.parent);
       return refuse(kRemoteError, is_gone ? kEnded : "ncclCommSplit: a rank has died or left");
     }
-    return job.has_part() ? connect(job.one) : kSuccess;
+    return job.has_part() ? connect(job) : kSuccess;
   });
 
   // The address of what does not block is there from the beginning, but that of a child.

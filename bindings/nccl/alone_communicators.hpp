@@ -22,6 +22,8 @@ struct Alone {
   Meeting meeting{};
   int rank = 0;
   int size = 1;
+  // The ranks of a child, as its parent numbers them.
+  std::vector<int> members;
   int device = 0;
   uint32_t version = 0;
   bool is_blocking = true;

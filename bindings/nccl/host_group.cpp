@@ -233,6 +233,15 @@ std::optional<GroupFailure> HostGroup::failure(uint32_t version) {
   return departure(version);
 }
 
+std::optional<std::string> HostGroup::gone_of(const std::vector<int>& ranks) {
+  const std::lock_guard lock(mutex_);
+  if (group_ == nullptr) return std::nullopt;
+  std::vector<int32_t> gone = gone_ranks();
+  std::erase_if(gone,
+      [&](int32_t rank) { return std::find(ranks.begin(), ranks.end(), rank) == ranks.end(); });
+  return gone.empty() ? std::nullopt : std::optional(sentence_of(gone));
+}
+
 void HostGroup::tell_exit(int status) noexcept {
   try {
     const std::lock_guard lock(mutex_);

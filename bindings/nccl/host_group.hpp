@@ -76,6 +76,8 @@ class HostGroup {
   // first rank that finds that tells the others, which may ask when more ranks have left. `version`
   // is the NCCL that the caller was compiled with. Never waits.
   std::optional<GroupFailure> failure(uint32_t version);
+  // Says which of these ranks have died or left; none if all are there. Never waits.
+  std::optional<std::string> gone_of(const std::vector<int>& ranks);
 
  private:
   void form(const Meeting& meeting, int rank, int size, uint64_t wait_ms) noexcept;

@@ -3826,6 +3826,56 @@ sys.stdin.readline()
         )
         self.assertEqual(self.survivors_of_rank_1(ranks), [[6, 0, "symm", 0], [6, 0, "symm", 1]])
 
+    def test_a_rank_that_dies_before_it_makes_a_child_is_named(self):
+        """Ranks 1 and 2 die, and rank 0 heard of rank 1 only when it shrank."""
+        ranks = self.alone(
+            3,
+            """
+step("ready")
+error, _ = wait_for_error(comm)
+step("knows")
+fewer, began = ctypes.c_void_p(), time.monotonic()
+result = shim.ncclCommShrink(comm, (ctypes.c_int * 1)(1), 1, ctypes.byref(fewer), None, 1)
+answer([error, result, sentence(), time.monotonic() - began])
+sys.stdin.readline()
+""",
+        )
+        self.are_all("ready", ranks)
+        ranks[1].kill()
+        self.go_on([ranks[0], ranks[2]])
+        self.are_all("knows", [ranks[0], ranks[2]])
+        ranks[2].kill()
+        self.go_on(ranks[:1])
+        [(error, result, sentence, seconds)] = self.finished(ranks[:1])
+        self.assertEqual([error, result], [6, 6])
+        self.assertIn(f"rank 2 (pid {ranks[2].pid})", sentence)
+        self.assertLess(seconds, 20)
+
+    def test_a_rank_that_dies_within_a_split_is_named(self):
+        """It has no descriptors for the child, and dies after the ranks have told their colors."""
+        ranks = self.alone(
+            2,
+            """
+import resource
+child = ctypes.c_void_p()
+if rank == 1:
+    most = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most + 3, most + 3))
+began = time.monotonic()
+result = shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None)
+answer([result, sentence(), time.monotonic() - began])
+sys.stdin.readline()
+""",
+        )
+        result, sentence, _ = json.loads(ranks[1].stdout.readline())
+        self.assertEqual(result, 2)
+        self.assertIn("few descriptors", sentence)
+        ranks[1].kill()
+        [(result, sentence, seconds)] = self.finished(ranks[:1])
+        self.assertEqual(result, 6)
+        self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
+        self.assertLess(seconds, 20)
+
     def test_a_rank_that_does_not_come_is_named(self):
         """When the deadline has passed."""
         got = run(
