@@ -5,7 +5,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -360,25 +360,26 @@ std::optional<Meeting> next_split(Comm parent, int64_t color) noexcept {
   const std::lock_guard lock(table().mutex);
   const auto found = table().entries.find(parent);
   if (found == table().entries.end()) return std::nullopt;
-  return child_of(found->second.meeting, found->second.splits++, color);
+  return child_of(found->second.meeting, found->second.splits, color);
 }
 
-// The same for the next call of ncclCommGrow(), which `is_made` now.
-std::optional<Meeting> next_grow(Comm parent, bool is_made) noexcept {
+// The same for the next call of ncclCommGrow().
+std::optional<Meeting> next_grow(Comm parent) noexcept {
   const std::lock_guard lock(table().mutex);
   const auto found = table().entries.find(parent);
   if (found == table().entries.end()) return std::nullopt;
-  const Meeting next = child_of(found->second.meeting, found->second.grows, kGrown);
-  if (is_made) ++found->second.grows;
-  return next;
+  return child_of(found->second.meeting, found->second.grows, kGrown);
 }
 
-// The same for the ranks that are not left out.
-std::optional<Meeting> next_shrink(Comm parent, const int* left_out, int count) noexcept {
+// The same for the ranks that are not left out, and what stands for those.
+struct NextShrink {
+  Meeting meeting;
+  Meeting those;
+};
+std::optional<NextShrink> next_shrink(Comm parent, const int* left_out, int count) noexcept {
   try {
-    std::vector<int> ranks;
-    if (left_out != nullptr && count > 0) ranks.assign(left_out, left_out + count);
-    std::sort(ranks.begin(), ranks.end());
+    std::set<int> ranks;
+    if (left_out != nullptr && count > 0) ranks.insert(left_out, left_out + count);
 
     const std::lock_guard lock(table().mutex);
     const auto found = table().entries.find(parent);
@@ -387,11 +388,21 @@ std::optional<Meeting> next_shrink(Comm parent, const int* left_out, int count) 
     for (const int rank : ranks) {
       those = child_of(those, static_cast<uint64_t>(rank), kLeftOut);
     }
-    return child_of(those, found->second.shrinks[those]++, kShrunk);
+    return NextShrink{child_of(those, found->second.shrinks[those], kShrunk), those};
   } catch (...) {
     log("a communicator is not watched: no memory");
     return std::nullopt;
   }
+}
+
+// Counts a call that makes a child, but one that was refused for its arguments: that one may have
+// been made on this rank alone. A call that failed otherwise may have succeeded on other ranks.
+template <class Counter>
+void count_child(Comm parent, Result result, Counter counter) noexcept {
+  if (result == kInvalidArgument) return;
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(parent);
+  if (found != table().entries.end()) ++counter(found->second);
 }
 
 bool blocks(Comm comm) noexcept {
@@ -632,6 +643,7 @@ Result symm_ncclCommSplit(Comm comm, int color, int key, Comm* child, Config* co
   const Result result = is_alone() ? split_alone(comm, color, key, child, config, meeting)
                                    : real<Result, Comm, int, int, Comm*, Config*>(
                                          Function::ncclCommSplit)(comm, color, key, child, config);
+  count_child(comm, result, [](Entry& entry) -> uint64_t& { return entry.splits; });
   finish_child(comm, child, color < 0 ? std::nullopt : meeting, config, result);
   return color < 0 ? result : answer_made(child, result);
 }
@@ -640,11 +652,16 @@ Result symm_ncclCommShrink(
     Comm comm, int* excluded, int count, Comm* child, Config* config, int flags) noexcept {
   // NCCL waits for its kernels that it ends here, and those may wait for work of symm.
   if ((flags & kShrinkAborts) != 0) abort_cuda_group(comm);
-  const auto meeting = next_shrink(comm, excluded, count);
+  const auto next = next_shrink(comm, excluded, count);
+  const auto meeting = next ? std::optional(next->meeting) : std::nullopt;
   const Result result =
       is_alone() ? shrink_alone(comm, excluded, count, child, config, meeting)
                  : real<Result, Comm, int*, int, Comm*, Config*, int>(Function::ncclCommShrink)(
                        comm, excluded, count, child, config, flags);
+  if (next) {
+    count_child(
+        comm, result, [&](Entry& entry) -> uint64_t& { return entry.shrinks[next->those]; });
+  }
   finish_child(comm, child, meeting, config, result);
   return answer_made(child, result);
 }
@@ -653,7 +670,7 @@ Result symm_ncclCommShrink(
 // know.
 Result symm_ncclCommGetUniqueId(Comm comm, UniqueId* id) noexcept {
   const Result result = real<Result, Comm, UniqueId*>(Function::ncclCommGetUniqueId)(comm, id);
-  const auto meeting = next_grow(comm, false);
+  const auto meeting = next_grow(comm);
   if (result == kSuccess && id != nullptr && meeting) add_meeting(*id, *meeting);
   return result;
 }
@@ -662,11 +679,12 @@ Result symm_ncclCommGetUniqueId(Comm comm, UniqueId* id) noexcept {
 Result symm_ncclCommGrow(
     Comm comm, int size, const UniqueId* id, int rank, Comm* child, Config* config) noexcept {
   std::optional<Meeting> meeting;
-  if (comm != nullptr) meeting = next_grow(comm, true);
+  if (comm != nullptr) meeting = next_grow(comm);
   if (comm == nullptr && id != nullptr && watching()) meeting = meeting_of(*id);
 
   const Result result = real<Result, Comm, int, const UniqueId*, int, Comm*, Config*>(
       Function::ncclCommGrow)(comm, size, id, rank, child, config);
+  count_child(comm, result, [](Entry& entry) -> uint64_t& { return entry.grows; });
   if (comm != nullptr) finish_child(comm, child, meeting, config, result);
   if (comm == nullptr && meeting && child != nullptr) {
     finish(made_of(child, *meeting, config), result);

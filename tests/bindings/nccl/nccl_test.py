@@ -2604,6 +2604,40 @@ sys.stdin.readline()
         self.go_on(ranks)
         self.assertEqual(self.finished(ranks), [[0], 6])
 
+    def test_a_refused_split_of_one_rank_does_not_count(self):
+        for nccl in (str(NEWEST), "none"):
+            ranks = self.cuda_ranks(
+                2,
+                """
+child = ctypes.c_void_p()
+first = shim.ncclCommSplit(comm, 0, 0, None, None) if rank == 0 else 4
+result = shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None)
+answer([first, result, all_reduce(of=child) if result == 0 else sentence()])
+sys.stdin.readline()
+""",
+                SYMM_NCCL=nccl,
+                SYMM_NCCL_COMMS="*",
+                SYMM_NCCL_TIMEOUT_MS="10000",
+            )
+            self.assertEqual(self.finished(ranks), [[4, 0, "symm"]] * 2, nccl)
+
+    def test_a_shrink_may_name_a_rank_twice(self):
+        ranks = self.cuda_ranks(
+            3,
+            """
+fewer, got = ctypes.c_void_p(), None
+if rank < 2:
+    out = (ctypes.c_int * 2)(2, 2)
+    got = shim.ncclCommShrink(comm, out, 2 - rank, ctypes.byref(fewer), None, 0)
+    got = all_reduce(of=fewer) if got == 0 else sentence()
+answer(got)
+sys.stdin.readline()
+""",
+            SYMM_NCCL="none",
+            SYMM_NCCL_TIMEOUT_MS="10000",
+        )
+        self.assertEqual(self.finished(ranks), ["symm", "symm", None])
+
     def test_a_revoked_communicator_has_children(self):
         ranks = self.cuda_ranks(
             2,
