@@ -174,6 +174,18 @@ bool find_ranks(const Job& job) {
   return true;
 }
 
+// Why find_ranks(), or begin_child(), has said no.
+std::string why_no_ranks(Alone& parent) {
+  std::shared_ptr<HostGroup> ranks;
+  {
+    const std::lock_guard lock(parent.mutex);
+    if (parent.is_ended) return kEnded;
+    ranks = parent.ranks;
+  }
+  const auto failure = ranks->failure(parent.version);
+  return "ncclCommSplit: " + (failure ? failure->sentence : "a rank has died or left");
+}
+
 // Has the parent, if there is one, end the child with itself. False: it is ended.
 bool begin_child(const Job& job) {
   if (job.parent == nullptr) return true;
@@ -202,8 +214,7 @@ bool write_address(const Job& job, bool is_there) {
 Result carry_out(const Job& job) noexcept {
   Result result = guard("a communicator", [&] {
     if (!begin_child(job) || (job.is_split && !find_ranks(job))) {
-      const bool is_gone = is_ended(*job.parent);
-      return refuse(kRemoteError, is_gone ? kEnded : "ncclCommSplit: a rank has died or left");
+      return refuse(kRemoteError, why_no_ranks(*job.parent));
     }
     return job.has_part() ? connect(job) : kSuccess;
   });
@@ -404,7 +415,7 @@ bool end(Comm comm, bool aborts) {
 }
 
 Result refuse(Result result, const std::string& sentence) {
-  say(sentence);
+  say(sentence, result);
   return result;
 }
 }  // namespace symm::nccl::alone

@@ -90,7 +90,7 @@ Result guard(const char* call, Body body) noexcept {
   } catch (...) {
     char sentence[128];
     std::snprintf(sentence, sizeof sentence, "%s: there is no memory", call);
-    say(sentence);
+    say(sentence, kSystemError);
     return kSystemError;
   }
 }

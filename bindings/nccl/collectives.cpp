@@ -301,8 +301,9 @@ bool has_too_many_messages(const Open& open) {
                              [&, at = group](const Taken& one) { return one.group.get() == at; });
     if (!is_symm || count <= kMostMessages) continue;
     say("ncclGroupEnd: " + std::to_string(count) +
-        " messages of one communicator in a group of calls, and symm passes at most " +
-        std::to_string(kMostMessages) + " together; nothing of this group of calls is done");
+            " messages of one communicator in a group of calls, and symm passes at most " +
+            std::to_string(kMostMessages) + " together; nothing of this group of calls is done",
+        kInvalidUsage);
     return true;
   }
   return false;

@@ -72,6 +72,7 @@ struct Entry {
   // ncclCommFinalize() was called: other ranks may leave.
   bool ending = false;
   bool failure_said = false;
+  std::string failure;
   // Calls of ncclCommSplit(), which all ranks make in the same order, and of ncclCommShrink(),
   // which those make that it does not leave out: by the meeting that stands for them.
   // And calls of ncclCommGrow().
@@ -506,6 +507,12 @@ bool is_news(Comm comm) {
   return found != table().entries.end() && !std::exchange(found->second.failure_said, true);
 }
 
+void keep_failure(Comm comm, const std::string& sentence) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  if (found != table().entries.end()) found->second.failure = sentence;
+}
+
 void abort_cuda_group(Comm comm) noexcept {
   try {
     if (const auto group = cuda_group_of(comm)) group->abort();
@@ -549,13 +556,22 @@ Result ask_communicator(Comm comm, Result state) noexcept {
     std::optional<GroupFailure> failure = group->failure(version);
     if (!failure && cuda_group != nullptr) failure = cuda_group->failure();
     if (!failure) return quiet;
-    if (cuda_group != nullptr) cuda_group->condemn(failure->result);
+    if (cuda_group != nullptr) cuda_group->condemn(*failure);
 
-    if (is_news(comm)) say(failure->sentence);
+    if (is_news(comm)) {
+      keep_failure(comm, failure->sentence);
+      say(failure->sentence, failure->result);
+    }
     return failure->result;
   } catch (...) {
     return kSuccess;
   }
+}
+
+std::string failure_of_communicator(Comm comm) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  return found != table().entries.end() ? found->second.failure : "";
 }
 
 void leave_at_exit() noexcept {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "bindings/nccl/abi.hpp"
 #include "bindings/nccl/cuda_group.hpp"
@@ -14,6 +15,9 @@ namespace symm::nccl {
 // kSuccess, or, for a communicator that does not block, kInProgress while symm completes what
 // NCCL has completed. A failure is reported (see failures.hpp) when it is first found.
 Result ask_communicator(Comm comm, Result state) noexcept;
+
+// What ask_communicator() has reported of a communicator; "" if nothing.
+std::string failure_of_communicator(Comm comm);
 
 // symm's part in a communicator; null if NCCL does all of its collectives.
 std::shared_ptr<CudaGroup> cuda_group_of(Comm comm);

@@ -331,8 +331,8 @@ bool CudaGroup::create(const symm_group_config_t& config, symm_group_t*& made) {
 Result CudaGroup::issue(const Call& call, const std::optional<Scalar>& scalar) noexcept {
   const Inside inside(*this);
   if (inside.group == nullptr) return kRemoteError;
-  if (const Result told = told_; told != kSuccess) return told;
   try {
+    if (const Result told = answer_told(); told != kSuccess) return told;
     const std::lock_guard lock(order_mutex_);
     const uint64_t capture = driver_.capture_of(call.stream);
     if (!order_.before_symm(capture, call.stream)) {
@@ -387,8 +387,8 @@ symm_status_t CudaGroup::enqueue(
 Result CudaGroup::pass(std::span<const MessageCall> calls) noexcept {
   const Inside inside(*this);
   if (inside.group == nullptr) return kRemoteError;
-  if (const Result told = told_; told != kSuccess) return told;
   try {
+    if (const Result told = answer_told(); told != kSuccess) return told;
     const std::lock_guard lock(order_mutex_);
     void* const stream = calls.front().stream;
     const uint64_t capture = driver_.capture_of(stream);
@@ -452,14 +452,30 @@ std::optional<Scalar> CudaGroup::scalar_of(int op) {
   return found != ops_.end() ? std::optional(found->second) : std::nullopt;
 }
 
+void CudaGroup::condemn(const GroupFailure& failure) {
+  const std::lock_guard lock(told_mutex_);
+  if (told_ == kSuccess) told_sentence_ = failure.sentence;
+  told_ = failure.result;
+}
+
+Result CudaGroup::answer_told() {
+  const Result told = told_;
+  if (told == kSuccess) return kSuccess;
+  const std::lock_guard lock(told_mutex_);
+  say_again(told_sentence_, told);
+  return told;
+}
+
 // Fails all ranks: after a refusal on this rank only, the others would wait for ever.
 Result CudaGroup::fail(symm_status_t status, const char* why) noexcept {
   try {
     if (why == nullptr) why = symm_library().last_error();
-    say(why);
+    const std::string sentence = why;
     std::optional<GroupFailure> failed = failure_of(group_, version_);
     if (!failed) symm_library().group_abort(group_, why);
-    return failed ? failed->result : result_of(status, version_);
+    const Result result = failed ? failed->result : result_of(status, version_);
+    say(sentence, result);
+    return result;
   } catch (const std::exception&) {
     return result_of(status, version_);
   }

@@ -91,7 +91,7 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
   std::optional<GroupFailure> failure();
   // The program has been told that the communicator has failed: issue() fails from now on. The
   // group itself may notice later.
-  void condemn(Result result) noexcept { told_ = result; }
+  void condemn(const GroupFailure& failure);
 
   // Waits until what symm has issued outside of captures is over, as NCCL waits for its
   // own work before a communicator ends. abort() ends the wait.
@@ -123,6 +123,8 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
       symm_group_t* group, std::span<const MessageCall> calls, void* stream);
   symm_status_t enqueue(
       symm_group_t* group, const Call& call, const symm_collective_options_t* options) noexcept;
+  // The result of a call on a communicator that has failed, which says why again; else kSuccess.
+  Result answer_told();
   // `why` is null if a call of symm has just failed, and so has said why.
   Result fail(symm_status_t status, const char* why = nullptr) noexcept;
   // Around a wait for other ranks while there is no group yet.
@@ -144,6 +146,8 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
   bool has_driver_ = false;
 
   std::atomic<Result> told_{kSuccess};
+  std::mutex told_mutex_;
+  std::string told_sentence_;
 
   // Held by whoever makes the group.
   std::mutex making_;

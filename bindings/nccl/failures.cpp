@@ -20,6 +20,8 @@ namespace {
 struct Sentences {
   std::mutex mutex;
   std::string ours;
+  // The newest one of a kRemoteError.
+  std::string remote;
   // The text of NCCL when `ours` was new: if NCCL has another text now, that text is newer.
   std::string theirs_then;
 };
@@ -47,9 +49,13 @@ const char* keep(Kept& kept, const std::string& text) noexcept {
 thread_local Kept kept_sentence;
 thread_local Kept kept_name;
 
-// The newest of both, and the other one, if there is one.
+// The newest of both, and the other one, if there is one. A communicator that has failed has a
+// sentence of its own, whatever another one has failed of since.
 std::string both(Comm comm) {
   const std::string said = theirs(comm);
+  if (const std::string own = failure_of_communicator(comm); !own.empty()) {
+    return said.empty() ? own : own + "; NCCL: " + said;
+  }
   const std::lock_guard lock(sentences().mutex);
   const std::string& ours = sentences().ours;
   if (ours.empty() || said.empty()) return ours + said;
@@ -73,16 +79,17 @@ const char* name_of(Result result) noexcept {
 }
 }  // namespace
 
-void say(std::string_view sentence) noexcept {
+void say(std::string_view sentence, Result result) noexcept {
   log("%.*s", static_cast<int>(sentence.size()), sentence.data());
-  say_again(sentence);
+  say_again(sentence, result);
 }
 
-void say_again(std::string_view sentence) noexcept {
+void say_again(std::string_view sentence, Result result) noexcept {
   try {
     const std::string said = theirs(nullptr);
     const std::lock_guard lock(sentences().mutex);
     sentences().ours = sentence;
+    if (result == kRemoteError) sentences().remote = sentence;
     sentences().theirs_then = said;
   } catch (...) {
     // The sentence is lost for want of memory.
@@ -138,8 +145,8 @@ const char* symm_ncclGetErrorString(Result result) noexcept {
   ask_all_communicators();
   try {
     const std::lock_guard lock(sentences().mutex);
-    if (sentences().ours.empty()) return text;
-    return keep(kept_name, std::string(text) + ": " + sentences().ours);
+    if (sentences().remote.empty()) return text;
+    return keep(kept_name, std::string(text) + ": " + sentences().remote);
   } catch (...) {
     return text;
   }

@@ -85,12 +85,12 @@ void* look_up(size_t slot) noexcept {
 }
 
 // Programs may poll a call that is missing: the log has one line for each function.
-void say_missing(size_t slot, const std::string& why) noexcept {
+void say_missing(size_t slot, const std::string& why, Result result) noexcept {
   static std::array<std::atomic<bool>, kSlots> said;
   if (said[slot].exchange(true)) {
-    say_again(why);
+    say_again(why, result);
   } else {
-    say(why);
+    say(why, result);
   }
 }
 
@@ -101,17 +101,18 @@ Result report_missing(size_t slot) noexcept {
   try {
     const Library& library = real_library();
     if (library.is_alone) {
-      say_missing(slot, std::string(name_of(slot)) + needs_nccl());
+      say_missing(slot, std::string(name_of(slot)) + needs_nccl(), kInvalidUsage);
       return kInvalidUsage;
     }
     if (library.handle == nullptr) {
-      say_missing(slot, std::string(name_of(slot)) + ": " + library.reason);
+      say_missing(slot, std::string(name_of(slot)) + ": " + library.reason, kSystemError);
       return kSystemError;
     }
 
-    say_missing(slot, std::string(name_of(slot)) + " came with NCCL " + kFunctions[slot / 2].since +
-                          ", and this process has NCCL " + library.version + " (" + library.file +
-                          ")");
+    say_missing(slot,
+        std::string(name_of(slot)) + " came with NCCL " + kFunctions[slot / 2].since +
+            ", and this process has NCCL " + library.version + " (" + library.file + ")",
+        kInvalidUsage);
   } catch (...) {
     // The sentence is lost for want of memory.
   }

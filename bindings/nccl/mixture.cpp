@@ -145,9 +145,10 @@ void leave_mark(const Meeting& meeting, int rank) noexcept {
 Result refuse_mark(const std::string& who) noexcept {
   try {
     say(who + " has no NCCL, and this process has NCCL " + real_library().version + " (" +
-        real_library().file + "): have NCCL in all processes, or in none (SYMM_NCCL=none)");
+            real_library().file + "): have NCCL in all processes, or in none (SYMM_NCCL=none)",
+        kInvalidUsage);
   } catch (...) {
-    say("a rank has no NCCL, and this process has one");
+    say("a rank has no NCCL, and this process has one", kInvalidUsage);
   }
   return kInvalidUsage;
 }

@@ -1068,6 +1068,45 @@ print(json.dumps([error, of_child, of_fewer]), flush=True)
         found = [json.loads(self.lines(process)[0]) for process in ranks[1:]]
         self.assertEqual(found, [[6, 6, 6], [6, 0, 6], [6, 0, 0]])
 
+    def test_the_sentence_of_a_communicator_is_its_own(self):
+        """Rank 3 is rank 1 of a child. Both fail, and whichever was asked last says nothing of the
+        other one.
+        """
+        ranks = self.ranks(
+            4,
+            """
+child = ctypes.c_void_p()
+assert shim.ncclCommSplit(comm, rank // 2, 0, ctypes.byref(child), None) == 0
+print("children" if watched(2) else told(0), flush=True)
+sys.stdin.readline()
+errors = [wait_for_error(comm)[0], wait_for_error(child)[0] if rank == 2 else 6]
+said = [shim.ncclGetLastError(one).decode() for one in (comm, child, comm)]
+print(json.dumps([errors, said]), flush=True)
+""",
+        )
+        self.are_all("watched", ranks)
+        self.are_all("children", ranks)
+        ranks[3].kill()
+        self.go_on(ranks[:3])
+        pid = f"(pid {ranks[3].pid})"
+        for rank in range(3):
+            errors, said = json.loads(self.lines(ranks[rank])[0])
+            self.assertEqual(errors, [6, 6])
+            for of_comm in (said[0], said[2]):
+                self.assertIn(f"rank 3 {pid}", of_comm)
+            if rank == 2:
+                self.assertIn(f"rank 1 {pid}", said[1])
+
+    def test_the_text_of_a_remote_error_has_no_other_sentence(self):
+        text = run(
+            """
+assert shim.ncclAlltoAll(None, None, 0, 0, None, None) == 5
+print(json.dumps(shim.ncclGetErrorString(6).decode()))
+""",
+            nccl=OLD,
+        )
+        self.assertNotIn("ncclAlltoAll", text)
+
     def test_a_rank_that_is_left_out_of_a_shrink_meets_the_others_afterwards(self):
         """It does not call ncclCommShrink(), and then all ranks split the parent."""
         ranks = self.ranks(
@@ -3909,6 +3948,26 @@ sys.stdin.readline()
         self.assertEqual(result, 6)
         self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
         self.assertLess(seconds, 20)
+
+    def test_calls_after_a_death_name_it_again(self):
+        ranks = self.alone(
+            3,
+            """
+assert all_reduce() == "symm"
+step("ready")
+said = [wait_for_error(comm)[0], sentence()]
+child = ctypes.c_void_p()
+said += [shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None), sentence()]
+assert shim.ncclCommSplit(comm, 0, 0, None, None) == 4
+said += [all_reduce(), sentence(), shim.ncclGetErrorString(6).decode()]
+answer(said)
+sys.stdin.readline()
+""",
+        )
+        for said in self.survivors_of_rank_1(ranks):
+            self.assertEqual([said[0], said[2], said[4]], [6, 6, "error 6"])
+            for sentence in (said[1], said[3], said[5], said[6]):
+                self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
 
     def test_a_rank_that_does_not_come_is_named(self):
         """When the deadline has passed."""
