@@ -68,10 +68,14 @@ bool stands_alone(const std::string& word, const std::vector<std::string>& words
   });
 }
 
-bool read_milliseconds(const std::string& text, uint64_t& read) {
+std::optional<uint64_t> milliseconds_in(const std::string& text) {
+  uint64_t read = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, read);
-  return error == std::errc() && stop == end && read > 0;
+  const bool is_number = error == std::errc() && stop == end;
+  // symm has a meaning of its own for the second of these.
+  if (!is_number || read == 0 || read == SYMM_TIMEOUT_NOW) return std::nullopt;
+  return read;
 }
 
 Settings read_settings() {
@@ -87,7 +91,9 @@ Settings read_settings() {
   read.collectives = chosen.value_or(0);
   if (!chosen) refuse("SYMM_NCCL_OPS", ops, reason);
   const char* const timeout = variable("SYMM_NCCL_TIMEOUT_MS");
-  if (timeout != nullptr && !read_milliseconds(timeout, read.timeout_ms)) {
+  const auto deadline = timeout != nullptr ? milliseconds_in(timeout) : 0;
+  read.timeout_ms = deadline.value_or(0);
+  if (!deadline) {
     refuse("SYMM_NCCL_TIMEOUT_MS", timeout, "this is not a positive number of milliseconds");
   }
 
@@ -114,7 +120,9 @@ void write_line(const char* where, const char* format, va_list arguments) noexce
   line[length] = '\n';
 
   const bool to_stderr = std::strcmp(where, "stderr") == 0;
-  const int fd = to_stderr ? STDERR_FILENO : open_file(where, O_WRONLY | O_APPEND | O_CREAT);
+  // A FIFO that nobody reads is not waited for.
+  constexpr int kHow = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
+  const int fd = to_stderr ? STDERR_FILENO : open_file(where, kHow);
   if (fd < 0) return;
   write_once(fd, line, length + 1);
   if (!to_stderr) close(fd);

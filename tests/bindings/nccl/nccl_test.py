@@ -2068,6 +2068,37 @@ os._exit(0)
         out, err = process.communicate(timeout=60)
         self.assertEqual([err.count(said), self.log.read_text().count(said)], [0, 1], err)
 
+    def test_a_deadline_that_is_refused_is_none(self):
+        """The second number is SYMM_TIMEOUT_NOW."""
+        program = """
+comms = (ctypes.c_void_p * 2)()
+result = shim.ncclCommInitAll(comms, 2, None)
+print(json.dumps([result, shim.ncclGetLastError(None).decode()]), flush=True)
+os._exit(0)
+"""
+        fakes = BUILD / "tests/fake_cuda"
+        for text in ("1s", "18446744073709551614"):
+            process = start(
+                program,
+                "none",
+                LD_LIBRARY_PATH=f"{fakes / 'symm'}:{fakes / 'lib'}",
+                SYMM_BACKEND="cuda",
+                SYMM_NCCL_TIMEOUT_MS=text,
+                XDG_RUNTIME_DIR=str(self.runtime),
+            )
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(json.loads(out), [0, ""], err)
+            self.assertIn(f"SYMM_NCCL_TIMEOUT_MS={text}: this is not a positive number", err)
+
+    def test_a_log_that_nobody_reads_is_not_waited_for(self):
+        place = self.log.with_name("fifo")
+        os.mkfifo(place)
+        program = "print(json.dumps(shim.ncclGetVersion(ctypes.byref(ctypes.c_int()))))"
+        process = start(program + "\ninit(new_id(), 1, 0)", SYMM_NCCL_LOG=str(place))
+        self.addCleanup(self.end, process)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual([process.returncode, json.loads(out)], [0, 0], err)
+
     def test_off_forwards_and_watches_nothing(self):
         got = run(
             """
