@@ -273,7 +273,11 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   const bool is_able = has_driver_ && order_.prepare();
   if (is_able) place = Place::take(name_, meeting_, is_alone_ ? INT_MAX : kTakenByDefault);
   if (!ranks_->all_wish(place.has_value())) {
-    if (!is_able) return refuse("there is no CUDA driver");
+    if (!Driver::is_there()) return refuse("there is no CUDA driver");
+    if (!is_able) {
+      return refuse(
+          "the CUDA driver gives no context, or no event, of device " + std::to_string(device_));
+    }
     return refuse(place ? "another rank has not chosen it" : "SYMM_NCCL_COMMS");
   }
 

@@ -285,6 +285,8 @@ bool Driver::end_shared_memory(void* memory) noexcept {
   return memory_calls().give_back(address, size) == kOk && is_unmapped;
 }
 
+bool Driver::is_there() noexcept { return driver().usable; }
+
 bool Driver::open(int device) noexcept {
   try {
     context_ = context_of(device);

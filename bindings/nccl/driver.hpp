@@ -11,6 +11,8 @@ class Driver {
  public:
   // Whether the calls were found, and the device has a context. Never loads another driver.
   bool open(int device) noexcept;
+  // Whether the calls were found.
+  static bool is_there() noexcept;
 
   // The device of the thread, as NCCL takes it: 0 if it has chosen none. False: there is no driver,
   // or no device.

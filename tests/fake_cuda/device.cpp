@@ -19,6 +19,7 @@ constexpr CUresult kNoEntry = 500;
 
 char context_objects[64];
 constexpr CUresult kInvalidContext = 201;
+constexpr CUresult kInvalidDevice = 101;
 constexpr int kPeerAccess = 2;
 
 thread_local std::vector<CUcontext> context_stack;
@@ -82,14 +83,21 @@ API cuGetErrorString(CUresult, const char** text) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+int device_count() {
+  return visible().empty() ? state().devices.count : static_cast<int>(visible().size());
+}
+}  // namespace
+
 API cuDeviceGetCount(int* count) {
   MAY_FAIL();
-  *count = visible().empty() ? state().devices.count : static_cast<int>(visible().size());
+  *count = device_count();
   return CUDA_SUCCESS;
 }
 
 API cuDeviceGet(CUdevice* device, int ordinal) {
   MAY_FAIL();
+  if (ordinal < 0 || ordinal >= device_count()) return kInvalidDevice;
   *device = ordinal;
   return CUDA_SUCCESS;
 }

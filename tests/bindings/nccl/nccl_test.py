@@ -4071,6 +4071,22 @@ sys.stdin.readline()
             ):
                 self.assertLessEqual(new, old + 4, name)
 
+    def test_a_device_that_is_not_there_is_named(self):
+        fakes = BUILD / "tests/fake_cuda"
+        got = run(
+            """
+comms = (ctypes.c_void_p * 2)()
+print(json.dumps([shim.ncclCommInitAll(comms, 2, (ctypes.c_int * 2)(98, 98)),
+                  shim.ncclGetLastError(None).decode()]), flush=True)
+os._exit(0)
+""",
+            "none",
+            LD_LIBRARY_PATH=f"{fakes / 'symm'}:{fakes / 'lib'}",
+            XDG_RUNTIME_DIR=str(self.runtime),
+        )
+        self.assertEqual(got[0], 2)
+        self.assertIn("the CUDA driver gives no context, or no event, of device 98", got[1])
+
     def test_without_a_driver(self):
         got = run(
             """
