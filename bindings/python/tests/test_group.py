@@ -299,6 +299,18 @@ def test_a_program_decides_or_leaves_it_to_the_environment(
     assert flags(**{option: False}) == opposite
 
 
+def test_a_group_takes_the_variables_at_load_where_it_is_asked_to(monkeypatch):
+    def flags(**options):
+        with symm.Group.join(0, 1, "thread://x", backend="host", **options) as group:
+            return group.info().flags
+
+    before = flags(variables_at_load=True)
+    assert before & FLAG.ANY_ORDER == 0
+    monkeypatch.setenv("SYMM_ORDER", "any")
+    assert flags(variables_at_load=True) == before
+    assert flags() == before | FLAG.ANY_ORDER
+
+
 def test_an_order_that_is_asked_for_goes_before_one_that_is_not_wanted():
     def flags(**options):
         with symm.Group.join(0, 1, "thread://x", backend="host", **options) as group:

@@ -34,6 +34,8 @@ Options:
 - `same_offsets`: a promise about each all-reduce, all-gather, all-to-all and broadcast: the
   destination is private on all ranks, or at one offset of one memory on all ranks, and the call is
   in place on all ranks or on none. Large calls then use copy engines with CUDA. All ranks must ask.
+- `variables_at_load`: the environment variables for this call are those that the library found when
+  it was loaded; for a thread that makes a group while another one may change `ENV`.
 - `channels`: the number of channels of barriers, and of signals of memories that ask for no other
   number; 0 means 64.
 - `scratch_bytes`: the most bytes for the scratch of this group and of each group made of it; 0
@@ -94,6 +96,7 @@ function Group(
     create_timeout=nothing,
     channels::Integer=0,
     scratch_bytes::Integer=0,
+    variables_at_load::Bool=false,
     flags...,
 )
     count(!isnothing, (bootstrap, store, id)) <= 1 ||
@@ -101,6 +104,7 @@ function Group(
     backend, ordinal = backend_and_device(backend, device)
     added, removed = group_flags(; flags...)
     on_device = ordinal === nothing ? UInt64(0) : SYMM_GROUP_ON_DEVICE
+    at_load = variables_at_load ? SYMM_GROUP_VARIABLES_AT_LOAD : UInt64(0)
     store_call = StoreCall(something(store, Store(nothing, nothing)), nothing)
     callbacks = Ref(symm_store(store_call))
     texts = (String(name), bootstrap === nothing ? nothing : String(bootstrap))
@@ -114,7 +118,7 @@ function Group(
             size,
             value_of(BACKENDS, backend),
             something(ordinal, 0),
-            added | on_device,
+            added | on_device | at_load,
             text_for_c(texts[2]),
             has_store ? Base.unsafe_convert(Ptr{symm_store_t}, callbacks) : C_NULL,
             id === nothing ? C_NULL : Ptr{Cvoid}(pointer(id_bytes)),

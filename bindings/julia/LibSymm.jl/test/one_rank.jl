@@ -33,6 +33,15 @@ using Serialization: serialize
         @test_throws ArgumentError made(; check=1)
     end
 
+    @testset "variables at load" begin
+        made(; options...) = Group(; backend=:host, options...)
+        before = flags_of(made(; variables_at_load=true))
+        withenv("SYMM_ORDER" => "any") do
+            @test flags_of(made(; variables_at_load=true)) == before
+            @test flags_of(made()) == before | LibSymm.SYMM_GROUP_ANY_ORDER
+        end
+    end
+
     @testset "groups made of a group" begin
         parent = Group(; backend=:host, name="parent", check=true, same_offsets=true, channels=5)
         makers = (

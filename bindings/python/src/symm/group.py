@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         any_order: bool | None
         tree_order: bool | None
         same_offsets: bool
+        variables_at_load: bool
         channels: int
         scratch_bytes: int
         id: bytes | None
@@ -275,6 +276,7 @@ class Group(Collectives):
         any_order: bool | None = None,
         tree_order: bool | None = None,
         same_offsets: bool = False,
+        variables_at_load: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
         id: bytes | None = None,  # noqa: A002 - as in the header
@@ -319,6 +321,9 @@ class Group(Collectives):
                 the recvs of all ranks are private, or lie at the same offset, and the call is
                 in place on all ranks or on none. With CUDA, copy engines then do large calls.
                 All ranks must promise it.
+            variables_at_load: the environment variables for this call are those that the library
+                found when it was loaded. For a thread that makes a group while another one may
+                change `os.environ`.
             channels: the number of barrier channels, and of signal channels of memories that
                 ask for no other number; at most 256; 0: 64.
             scratch_bytes: a limit on the scratch of this group, and of each group made of it;
@@ -344,6 +349,8 @@ class Group(Collectives):
             tree_order=tree_order,
             same_offsets=same_offsets,
         )
+        if variables_at_load:
+            flags |= raw.SYMM_GROUP_VARIABLES_AT_LOAD
         kind, ordinal = _backend_and_ordinal(member(Backend, backend), device)
         if ordinal is not None:
             flags |= raw.SYMM_GROUP_ON_DEVICE

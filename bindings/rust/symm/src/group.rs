@@ -196,6 +196,9 @@ builder! {
         /// place on all ranks or on none. Large calls then use copy engines with CUDA. All ranks
         /// must ask.
         same_offsets(promised: bool): Option<bool> = Some(promised);
+        /// Whether the environment variables for this call are those that the library found when
+        /// it was loaded: for a thread that makes a group while another one may change them.
+        variables_at_load(wanted: bool): bool = wanted;
         /// Whether several ranks may use one CUDA device.
         overlapping_devices(allowed: bool): Option<bool> = Some(allowed);
         /// Whether every rank compares the arguments of every collective with every other.
@@ -344,6 +347,9 @@ impl GroupConfig {
         let (mut flags, _) = flags_of!(self);
         if self.device.is_some() {
             flags |= sys::SYMM_GROUP_ON_DEVICE;
+        }
+        if self.variables_at_load {
+            flags |= sys::SYMM_GROUP_VARIABLES_AT_LOAD;
         }
 
         let store = self.store.map(Adapter::new);

@@ -88,6 +88,39 @@ fn an_unknown_level_is_refused() {
     assert_eq!(error.status, Status::Unsupported, "{error}");
 }
 
+/// Not a test, but a program of its own, in which no other thread reads variables.
+#[test]
+#[ignore = "started by the test below"]
+fn change_variables() {
+    let flags = |at_load: bool| {
+        let config = symm::GroupConfig::new()
+            .ranks(0, 1)
+            .backend(Backend::Host)
+            .bootstrap("thread://variables")
+            .variables_at_load(at_load);
+        let info = config.create().and_then(|group| group.info());
+        info.expect("it is alone").flags
+    };
+    let before = flags(true);
+    // SAFETY: this is the only thread.
+    unsafe { std::env::set_var("SYMM_ORDER", "any") };
+    assert_eq!(flags(true), before);
+    let any_order = symm::symm_sys::SYMM_GROUP_ANY_ORDER;
+    assert_eq!(flags(false), before | any_order);
+    println!("both kinds of group");
+}
+
+#[test]
+fn a_group_takes_the_variables_at_load_where_it_is_asked_to() {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
+        .args(["--exact", "change_variables", "--ignored", "--nocapture"])
+        .env_remove("SYMM_ORDER");
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(said.contains("both kinds of group"), "{said}");
+}
+
 /// The output of this program when it is started with another library.
 fn asked(library: &Path) -> String {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
