@@ -9,35 +9,17 @@ Copy pieces, or pages of `page` bytes, of `source` into imported memory in one c
 number of the request that the put serves: one that comes too late for an [`ipc_fence`](@ref) is an
 `AbortedError`. All else is as for a `SymmMemory`. Local.
 """
-function put_pieces!(
-    made::Import,
-    source,
-    pieces::AbstractVector{symm_piece_t};
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
-)
-    list = convert(Vector{symm_piece_t}, pieces)
-    call = pieces_call(list, PieceSignal(channel, op, value))
-    GC.@preserve list put_import(made, source, call; options...)
+function put_pieces!(made::Import, source, pieces::AbstractVector{symm_piece_t}; options...)
+    with_pieces(pieces; options...) do call, how
+        return put_import(made, source, call; how...)
+    end
     return made
 end
 
-function put_pages!(
-    made::Import,
-    source,
-    page::Integer;
-    from=nothing,
-    to=nothing,
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
-)
-    tables = (numbers(from), numbers(to))
-    call = pages_call(page, tables..., PieceSignal(channel, op, value))
-    GC.@preserve tables put_import(made, source, call; options...)
+function put_pages!(made::Import, source, page::Integer; options...)
+    with_pages(page; options...) do call, how
+        return put_import(made, source, call; how...)
+    end
     return made
 end
 
@@ -48,35 +30,17 @@ end
 Copy pieces, or pages, of imported memory to `destination` in one call. A signal tells the owner
 that it may write them anew. Local.
 """
-function get_pieces!(
-    destination,
-    made::Import,
-    pieces::AbstractVector{symm_piece_t};
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
-)
-    list = convert(Vector{symm_piece_t}, pieces)
-    call = pieces_call(list, PieceSignal(channel, op, value))
-    GC.@preserve list get_import(destination, made, call; options...)
+function get_pieces!(destination, made::Import, pieces::AbstractVector{symm_piece_t}; options...)
+    with_pieces(pieces; options...) do call, how
+        return get_import(destination, made, call; how...)
+    end
     return destination
 end
 
-function get_pages!(
-    destination,
-    made::Import,
-    page::Integer;
-    from=nothing,
-    to=nothing,
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
-)
-    tables = (numbers(from), numbers(to))
-    call = pages_call(page, tables..., PieceSignal(channel, op, value))
-    GC.@preserve tables get_import(destination, made, call; options...)
+function get_pages!(destination, made::Import, page::Integer; options...)
+    with_pages(page; options...) do call, how
+        return get_import(destination, made, call; how...)
+    end
     return destination
 end
 

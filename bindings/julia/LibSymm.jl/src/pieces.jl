@@ -37,6 +37,25 @@ function pages_call(page, from::Vector{UInt64}, to::Vector{UInt64}, signal::Piec
     )
 end
 
+"""
+Calls `copy` with the call for a list of pieces, which is kept alive meanwhile, and with the options
+that are not of the signal.
+"""
+function with_pieces(copy, pieces; channel=nothing, op=+, value::Integer=1, options...)
+    list = convert(Vector{symm_piece_t}, pieces)
+    call = pieces_call(list, PieceSignal(channel, op, value))
+    return GC.@preserve list copy(call, options)
+end
+
+"""As `with_pieces`, of pages by tables."""
+function with_pages(
+    copy, page; from=nothing, to=nothing, channel=nothing, op=+, value::Integer=1, options...
+)
+    tables = (numbers(from), numbers(to))
+    call = pages_call(page, tables..., PieceSignal(channel, op, value))
+    return GC.@preserve tables copy(call, options)
+end
+
 # device_count comes last: lists are on the host.
 signal_fields(signal) = (signal.flags, signal.channel, signal.op, signal.value, C_NULL)
 
@@ -51,18 +70,11 @@ vector of `symm_piece_t(from, to, bytes, rows, from_stride, to_stride)`, all in 
 another machine.
 """
 function put_pieces!(
-    memory::SymmMemory,
-    rank::Integer,
-    source,
-    pieces::AbstractVector{symm_piece_t};
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
+    memory::SymmMemory, rank::Integer, source, pieces::AbstractVector{symm_piece_t}; options...
 )
-    list = convert(Vector{symm_piece_t}, pieces)
-    call = pieces_call(list, PieceSignal(channel, op, value))
-    GC.@preserve list copy_pieces(symm_put_pieces, memory, rank, source, call; options...)
+    with_pieces(pieces; options...) do call, how
+        return copy_pieces(symm_put_pieces, memory, rank, source, call; how...)
+    end
     return memory
 end
 
@@ -74,18 +86,11 @@ Copy pieces of rank `rank`'s block to `destination` in one call. A signal tells 
 may write them anew. All else is as for `LibSymm.put_pieces!`.
 """
 function get_pieces!(
-    destination,
-    memory::SymmMemory,
-    rank::Integer,
-    pieces::AbstractVector{symm_piece_t};
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
+    destination, memory::SymmMemory, rank::Integer, pieces::AbstractVector{symm_piece_t}; options...
 )
-    list = convert(Vector{symm_piece_t}, pieces)
-    call = pieces_call(list, PieceSignal(channel, op, value))
-    GC.@preserve list copy_pieces(symm_get_pieces, memory, rank, destination, call; options...)
+    with_pieces(pieces; options...) do call, how
+        return copy_pieces(symm_get_pieces, memory, rank, destination, call; how...)
+    end
     return destination
 end
 
@@ -97,21 +102,10 @@ Copy pages of `page` bytes of `source` to rank `rank`'s block, by their numbers,
 Without one of the tables its numbers are 0, 1, 2 and so on. All else is as for
 `LibSymm.put_pieces!`.
 """
-function put_pages!(
-    memory::SymmMemory,
-    rank::Integer,
-    source,
-    page::Integer;
-    from=nothing,
-    to=nothing,
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
-)
-    tables = (numbers(from), numbers(to))
-    call = pages_call(page, tables..., PieceSignal(channel, op, value))
-    GC.@preserve tables copy_pieces(symm_put_pieces, memory, rank, source, call; options...)
+function put_pages!(memory::SymmMemory, rank::Integer, source, page::Integer; options...)
+    with_pages(page; options...) do call, how
+        return copy_pieces(symm_put_pieces, memory, rank, source, call; how...)
+    end
     return memory
 end
 
@@ -122,21 +116,10 @@ end
 Copy pages of rank `rank`'s block to pages of `destination`. All else is as for
 `LibSymm.put_pages!`.
 """
-function get_pages!(
-    destination,
-    memory::SymmMemory,
-    rank::Integer,
-    page::Integer;
-    from=nothing,
-    to=nothing,
-    channel=nothing,
-    op=+,
-    value::Integer=1,
-    options...,
-)
-    tables = (numbers(from), numbers(to))
-    call = pages_call(page, tables..., PieceSignal(channel, op, value))
-    GC.@preserve tables copy_pieces(symm_get_pieces, memory, rank, destination, call; options...)
+function get_pages!(destination, memory::SymmMemory, rank::Integer, page::Integer; options...)
+    with_pages(page; options...) do call, how
+        return copy_pieces(symm_get_pieces, memory, rank, destination, call; how...)
+    end
     return destination
 end
 
