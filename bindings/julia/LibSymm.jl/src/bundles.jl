@@ -121,6 +121,12 @@ function piece_at(bundle::Bundle, place::Integer)
     return out[]
 end
 
+function piece_called(bundle::Bundle, name::AbstractString)
+    place = place_of(bundle, name)
+    place === nothing && throw(KeyError(name))
+    return piece_at(bundle, place)
+end
+
 name_of(piece) = piece.name == C_NULL ? nothing : unsafe_string(piece.name)
 about_of(piece::symm_ipc_piece_t) =
     piece.about_bytes == 0 ? "" : unsafe_string(Ptr{UInt8}(piece.about), piece.about_bytes)
@@ -133,9 +139,7 @@ function Base.keys(bundle::Bundle)
 end
 
 function Base.getindex(bundle::Bundle, name::AbstractString)
-    place = place_of(bundle, name)
-    place === nothing && throw(KeyError(name))
-    piece = piece_at(bundle, place)
+    piece = piece_called(bundle, name)
     is_on_host = info(bundle).backend == SYMM_BACKEND_HOST
     is_on_host || return (pointer=piece.pointer, bytes=Int(piece.bytes), about=about_of(piece))
     T, dims = read_about(about_of(piece), piece.bytes)

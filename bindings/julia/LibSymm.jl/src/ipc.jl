@@ -120,6 +120,13 @@ mutable struct Import <: Handle{symm_ipc_t}
     end
 end
 
+"""Make `x`, which borrows imported memory, keep it mapped by a reference of its own."""
+function hold(x, made::Import)
+    check(symm_ipc_retain(made))
+    own = Import(made.handle)
+    return finalizer(_ -> release(own), x)
+end
+
 """An array of imported host memory, made by [`import_token`](@ref)."""
 struct ImportedArray{T,N} <: MappedArray{T,N}
     data::Array{T,N}

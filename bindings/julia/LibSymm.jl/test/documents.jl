@@ -39,3 +39,29 @@ end
         @test count(contains(degrees), lines) == 1
     end
 end
+
+@testset "a reader of weights" begin
+    group = Group(; backend=:host)
+    name = "weights of $(getpid())"
+    publish(version, value) = ipc_publish(
+        name,
+        version,
+        export_bundle([
+            "weight" => SymmArray(group, fill(Float32(value), 4, 16)),
+            "steps" => SymmArray(group, [version, value]),
+        ]),
+    )
+    julia = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE`
+    reader = open(`$julia $(joinpath(PACKAGE, "examples", "follow_weights.jl")) $name 2`)
+    for (version, value) in ((1, 2), (2, 5))
+        publish(version, value)
+        @test readline(reader) ==
+            "version $version: weight is 4×16 of Float32, adds up to $(64.0 * value)"
+        @test readline(reader) ==
+            "version $version: steps is 2 of Int64, adds up to $(version + value)"
+    end
+    wait(reader)
+    @test success(reader)
+    foreach(version -> ipc_withdraw_version(name, version; timeout=20), (1, 2))
+    close(group)
+end

@@ -50,6 +50,33 @@ end
     close(group)
 end
 
+@testset "imported memory as arrays of CUDA.jl" begin
+    group = Group(; backend=:host)
+    weight = SymmArray(group, reshape(collect(Float32, 1:6), 2, 3))
+    token = export_bundle(["weight" => weight, "steps" => SymmArray(group, [7, 8])])
+    bundle = import_bundle(token)
+    read = CUDA.CuArray(bundle, "weight")
+    @test Array(read) == weight
+    @test Array(CUDA.CuArray(bundle, "steps")) == [7, 8]
+    @test_throws KeyError CUDA.CuArray(bundle, "step")
+
+    made = import_token(export_token(weight))
+    part = CUDA.CuArray{Float32}(made, 2, 2; offset=8)
+    @test Array(part) == [3 5; 4 6]
+    @test_throws ArgumentError CUDA.CuArray{Float32}(made, 2, 2; offset=12)
+
+    # The arrays keep the memory.
+    leases = ipc_stats().leases
+    close(bundle)
+    close(made)
+    @test Array(read) == weight
+    @test Array(part) == [3 5; 4 6]
+    @test ipc_stats().leases == leases
+    foreach(finalize, (read, part))
+    @test ipc_stats().leases < leases
+    close(group)
+end
+
 @testset "streams of CUDA.jl" begin
     group = Group(; backend=:host)
     memory = SymmMemory(group, 64)
