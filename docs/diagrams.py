@@ -162,6 +162,51 @@ def weights():
     return picture
 
 
+def sleep():
+    """What a token and a mapping are worth while the maker or a reader sleeps."""
+    picture = Picture(
+        760,
+        400,
+        "The life of a token while its reader and its maker sleep: addresses stay, memory goes",
+    )
+    maker, reader = 230, 560
+    for x, words in ((maker, "the maker"), (reader, "a reader")):
+        picture.box(x - 90, 14, 180, 30, "#e8eef6")
+        picture.text(x, 34, words, bold=True)
+        picture.line(x, 44, x, 388, GREY, dashed=True)
+
+    # What each address has, while time runs down.
+    def memory(x, spans):
+        for y, end, colour in spans:
+            if colour:
+                picture.box(x, y, 18, end - y, colour, colour)
+            else:
+                picture.box(x, y, 18, end - y, "#fff", BORDER, dashed=True)
+
+    memory(maker - 130, ((62, 268, BLUE), (268, 322, None), (322, 388, ORANGE)))
+    memory(reader + 112, ((112, 152, BLUE), (152, 206, None), (206, 374, BLUE), (374, 388, ORANGE)))
+
+    def step(y, words, start, end, name="blue"):
+        picture.arrow([(start, y), (end, y)], name)
+        picture.text((start + end) // 2, y - 6, words, 12)
+
+    def say(x, y, words, anchor, colour=DARK):
+        picture.text(x, y, words, 12, colour, anchor)
+
+    say(maker + 12, 72, "export: a token", "start")
+    step(112, "import: a lease, and a mapping", maker, reader)
+    say(reader - 12, 152, "suspend: the lease ends,", "end")
+    say(reader - 12, 167, "the address stays", "end")
+    step(206, "resume: the same token, the same address", maker, reader)
+    say(maker + 12, 252, "suspend: its tokens end;", "start")
+    say(maker + 12, 267, "the contents are kept on the host, or are lost", "start")
+    say(reader - 12, 292, "the reader keeps what it has", "end", GREY)
+    say(maker + 12, 322, "resume: other memory, the same address;", "start")
+    say(maker + 12, 337, "export: another token", "start")
+    step(374, "suspend, and resume with the other token", maker, reader, "orange")
+    return picture
+
+
 def machines():
     """Ranks of two machines: what is mapped, what the engines carry, what the mesh is for."""
     picture = Picture(
@@ -343,6 +388,7 @@ def rendezvous():
 pictures = {
     "token.svg": token,
     "weights.svg": weights,
+    "sleep.svg": sleep,
     "machines.svg": machines,
     "channels.svg": channels,
     "rendezvous.svg": rendezvous,

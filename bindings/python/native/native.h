@@ -41,6 +41,12 @@ PyObject* make_exporter_type(void);
  * reserved until the pool is closed and all its pieces were freed. */
 PyObject* pool_open(void* heap, void* group);
 
+/* Reserve a pair whose pieces are buffers of a group, each by itself. */
+PyObject* pool_open_of_buffers(void* group);
+
+/* A list of the handles of such a pair's buffers, each with a reference for the caller. */
+PyObject* pool_buffers(int number);
+
 /* End the allocations of a pair. */
 void pool_close(int number);
 

@@ -224,6 +224,44 @@ def rank_torch_pool(group):
     assert heap.info().pieces == 0, heap.info()
 
 
+def rank_memory_saver(group):
+    from symm.saver import MemorySaver
+
+    torch, device = torch_on(group)
+    saver = MemorySaver(group)
+    numbers = torch.arange(4 << 20, device=device, dtype=torch.float32)
+    with saver.region("weights", enable_cpu_backup=True):
+        kept = numbers.clone()
+    with saver.region("cache"):
+        lost = torch.ones(16 << 20, device=device)
+        own = saver.empty(16 << 20, "f32").torch()
+    outside = torch.ones(1 << 20, device=device)
+    total = torch.zeros((), device=device)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        total.copy_(kept[:1024].sum() + lost[:1024].sum() + own[:1024].sum())
+
+    meet(group)
+    held = sum(tensor.nbytes for tensor in (kept, lost, own))
+    before = torch.cuda.mem_get_info(device)[0]
+    saver.pause()
+    meet(group)
+    gained = torch.cuda.mem_get_info(device)[0] - before
+    assert gained >= held, (gained, held)
+    assert (outside == 1).all().item()
+    meet(group)
+
+    saver.resume()
+    assert torch.equal(kept, numbers)
+    assert (lost == 0).all().item()
+    lost.fill_(2)
+    own.fill_(3)
+    graph.replay()
+    assert total.item() == numbers[:1024].sum().item() + 5 * 1024
+    meet(group)
+
+
 def rank_cupy_pool(group):
     import cupy
 

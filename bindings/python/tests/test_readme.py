@@ -16,6 +16,7 @@ PORT = REPOSITORY / "docs" / "how-to" / "from-torch-symmetric-memory.md"
 # Pages that show parts of programs in examples/, which test_torch.py runs.
 PARTS = [REPOSITORY / "docs" / "how-to" / "pytorch.md", REPOSITORY / "docs" / "determinism.md"]
 WEIGHTS = REPOSITORY / "docs" / "how-to" / "weights.md"
+SLEEP = REPOSITORY / "docs" / "how-to" / "sleep.md"
 TUTORIAL = REPOSITORY / "docs" / "python.md"
 
 
@@ -75,7 +76,7 @@ def programs_with_symm(page):
     ("page", "number"),
     [
         (page, number)
-        for page in (TUTORIAL, PORT, WEIGHTS)
+        for page in (TUTORIAL, PORT, WEIGHTS, SLEEP)
         for number in range(len(programs_with_symm(page)))
     ],
 )

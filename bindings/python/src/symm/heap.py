@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def _torch_allocator(number: int) -> Any:
+def torch_allocator(number: int) -> Any:
     """PyTorch's allocator object for pair `number` of the extension's pool functions.
 
     It is cached for good, because PyTorch does not keep it alive for its pools.
@@ -124,7 +124,7 @@ class Heap(Owned, Closing):
         import torch
 
         number = raw.pool_open(self._handle, self.group._handle)
-        pool = torch.cuda.MemPool(_torch_allocator(number).allocator())
+        pool = torch.cuda.MemPool(torch_allocator(number).allocator())
         import weakref
 
         weakref.finalize(pool, raw.pool_close, number)

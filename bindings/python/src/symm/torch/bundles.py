@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # to checkers of types it is true; importing typing takes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from symm import ImportInfo
+
 
 def share(
     tensors: Mapping[str, torch.Tensor], *, hold: float | None = None, hold_imports: int = 0
@@ -99,6 +101,10 @@ class Tensors(dict[str, torch.Tensor]):
     def _stream(self) -> torch.cuda.Stream | None:
         devices = [tensor.device for tensor in self.values() if tensor.numel()]
         return _stream_on(devices[0]) if devices else None
+
+    def info(self) -> ImportInfo:
+        """Describe the import. [local]"""
+        return self._bundle.info()
 
     def suspend(self) -> None:
         """Give the memory up, and keep the addresses. [local] [stream]
