@@ -138,7 +138,7 @@ constexpr uint64_t kIsMixed = 1U << 12;  // so that the number is not 0
 // the bits of the number of a step. No step is one of the collectives that there are more.
 constexpr uint64_t kIsStep = 15;
 static_assert(static_cast<uint32_t>(Collective::exscan) + 1 <
-              1U << (StepNumber::kBits - StepNumber::kHashBits));
+              1U << (StepNumber::kBits - StepNumber::kLowBits));
 static_assert(static_cast<uint32_t>(Collective::allgather) >> kCollectiveBits == 0 &&
               static_cast<uint32_t>(Collective::alltoall) >> kCollectiveBits == 0 &&
               static_cast<uint32_t>(Collective::gather) >> kCollectiveBits == 0);
@@ -199,6 +199,13 @@ void take_bits_before(CallSignature& call, uint32_t bits, uint64_t count) {
   if (is_merged) call.count = static_cast<uint32_t>(count);
 }
 
+// The bits of a step's number that lie beside its count.
+void take_rest_of_step(CallSignature& call, uint64_t count) {
+  const uint64_t low = call.scaling.factor.bits();
+  call.scaling.factor = Number::of_bits(count >> 32 << StepNumber::kBits | low);
+  call.count = static_cast<uint32_t>(count);
+}
+
 std::string text_of_place(const CallSignature& call) {
   const BatchPlace& batch = call.batch;
   std::string all = symm::text(" as calls[", uint64_t{batch.index}, "] of a batch");
@@ -214,16 +221,18 @@ std::string text_of_place(const CallSignature& call) {
 
 uint64_t StepNumber::of(
     Collective collective, int32_t root, size_t count, size_t element_bytes) noexcept {
-  // The root is added, so that roots alone that differ are always told apart.
+  // The root is added, so that roots alone that differ are always told apart, and counts alone, or
+  // sizes alone, in all but one of 2^kHashBits cases.
   const uint64_t lengths =
       (uint64_t{count} * 0x9E3779B97F4A7C15U ^ element_bytes) * 0xD6E8FEB86659FD93U;
-  const uint64_t hash = (lengths >> 32) + static_cast<uint32_t>(root);
+  const uint64_t upper = lengths >> (64 - kHashBits);
+  const uint64_t hash = (upper + static_cast<uint32_t>(root)) & ((uint64_t{1} << kHashBits) - 1);
   const uint64_t which = static_cast<uint64_t>(collective) + 1;
-  return (hash >> kHashBits) << kBits | which << kHashBits | StepNumber::hash(hash);
+  return (hash >> kLowBits) << kBits | which << kLowBits | (hash & ((1U << kLowBits) - 1));
 }
 
 Collective StepNumber::collective(uint64_t number) noexcept {
-  const uint64_t which = (number & ((1U << kBits) - 1)) >> kHashBits;
+  const uint64_t which = (number & ((1U << kBits) - 1)) >> kLowBits;
   return static_cast<Collective>(which - 1);
 }
 
@@ -295,13 +304,14 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   if (is_free) signature.order = Order::any;
   signature.algorithm = is_free ? Algorithm::automatic : static_cast<Algorithm>(packed & 0xF);
   take_bits_before(signature, static_cast<uint32_t>(packed >> 48), count);
+  if (signature.is_step()) take_rest_of_step(signature, count);
   return signature;
 }
 
 // The high half of the count is folded in by an odd multiplier. So calls that differ in the other
 // fields only, which is what a mistake looks like, always have different hashes.
 uint32_t CallSignature::hash() const noexcept {
-  const uint64_t length = packed_count() ^ uint64_t { batch.calls } << 40;
+  const uint64_t length = uint64_t{batch.merged} << 32 ^ count ^ uint64_t{batch.calls} << 40;
   uint64_t all =
       (packed() ^ scaling.factor.bits() ^ (length * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
   all ^= all >> 32;

@@ -70,16 +70,24 @@ struct ChunkWords {
 };
 
 // The number, other than 0, that the steps of symm_reduce_by() have: they move bytes, and so say
-// nothing of the reduction that they are of. An unpacked signature has the first kBits, which tell
-// the collective, and other reductions but for one in 2^kHashBits.
+// nothing of the reduction that they are of. It is the collective, and a hash of kHashBits of the
+// root, the count and the size of an element. The first kBits, which are the collective and
+// kLowBits of the hash, travel in a packed signature, and the other bits beside its count, so ranks
+// that compare both compare the whole number.
 struct StepNumber {
   static constexpr int kBits = 12;
-  static constexpr int kHashBits = 8;
+  static constexpr int kLowBits = 8;
+  static constexpr int kHashBits = kLowBits + 32;
 
   static uint64_t of(
       Collective collective, int32_t root, size_t count, size_t element_bytes) noexcept;
   static Collective collective(uint64_t number) noexcept;
-  static uint64_t hash(uint64_t number) noexcept { return number & ((1U << kHashBits) - 1); }
+  static uint64_t hash(uint64_t number) noexcept {
+    return number >> kBits << kLowBits | (number & ((1U << kLowBits) - 1));
+  }
+  static uint32_t beside_count(uint64_t number) noexcept {
+    return static_cast<uint32_t>(number >> kBits);
+  }
 };
 
 // The place of a call in a batch. All zero: it is in none, or alone there.
@@ -137,8 +145,14 @@ struct CallSignature {
   // the call stands where others have the heaps; calls[0] has 13 bits there that are made of the
   // heaps and of the number of calls.
   uint64_t packed() const noexcept;
-  // The count, and the number of the calls that were merged.
-  uint64_t packed_count() const noexcept { return uint64_t{batch.merged} << 32 ^ count; }
+  // The count, and in its upper half the number of the calls that were merged, or the bits of a
+  // step's number that packed() has no room for. A step is in no batch, and moves less than 2^32
+  // elements.
+  uint64_t packed_count() const noexcept {
+    const uint64_t above =
+        is_step() ? StepNumber::beside_count(scaling.factor.bits()) : uint64_t{batch.merged};
+    return above << 32 ^ count;
+  }
   static CallSignature unpacked(uint64_t packed, uint64_t count) noexcept;
   uint32_t hash() const noexcept;
   std::string text() const;  // "allreduce(f32, sum, count 8)"; "?" for values that are not known
