@@ -433,6 +433,9 @@ struct TransportContext : TransportOptions {
   Deadline until = Deadline::never();  // deadline of the creation
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revokes the group on all ranks
+  // Whether this thread makes a request that was pending when the group was finalized, whose
+  // failure harms no other call.
+  std::function<bool()> is_left_over = [] { return false; };
   const MemoryDirectory* directory = nullptr;
 
   int64_t pid_of(int peer) const noexcept {

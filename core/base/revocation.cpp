@@ -137,6 +137,11 @@ void Revocation::depart(int rank) {
   announce();
 }
 
+void Revocation::finalize() noexcept {
+  finalized_.store(true, std::memory_order_release);
+  announce();
+}
+
 bool Revocation::departed(int rank) const noexcept {
   return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire);
 }

@@ -83,11 +83,17 @@ class Revocation {
   void depart(int rank);
   bool departed(int rank) const noexcept;
 
+  // This rank has finalized the group, and nobody answers it any more: waits for ranks that still
+  // go on end as if all had left. The group is not revoked, and no other rank is told.
+  void finalize() noexcept;
+  bool finalized() const noexcept { return finalized_.load(std::memory_order_acquire); }
+
   // Calls `event` once now, and at each revocation and departure until the returned object is
   // destroyed. It must be quick and not call back.
   std::shared_ptr<void> listen(std::function<void()> event);
 
-  // The group's event counter: grows with each revocation and departure. Waiters sleep on it
+  // The group's event counter: grows with each revocation and departure, and when the group is
+  // finalized. Waiters sleep on it
   // besides their own word.
   const Word& events() const noexcept { return events_; }
 
@@ -107,6 +113,7 @@ class Revocation {
   void announce() noexcept;
 
   std::atomic<bool> revoked_{false};
+  std::atomic<bool> finalized_{false};
   Word events_{0};
   const std::shared_ptr<const Page> page_;
   mutable std::mutex mutex_;

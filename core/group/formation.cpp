@@ -310,6 +310,7 @@ TransportContext Group::transport_context(Deadline deadline) {
   context.until = deadline;
   context.revocation = revocation_;
   context.fail = [this](const Failure& failure) { fail(failure); };
+  context.is_left_over = [this] { return requests_->is_left_over(); };
   context.directory = &addresses_;
 
   for (int peer = 0; peer < size_; ++peer) {

@@ -356,11 +356,31 @@ void Group::finalize(uint64_t timeout_ms) {
   const Trace traced(page(), "group_finalize");
   require_usable();
   with_refusals_told("group_finalize", [&] { require_waiting(timeout_ms, "options.timeout_ms"); });
-  settle_requests(RequestOrder::one_sided, "group_finalize", timeout_ms);
-  settle_requests(RequestOrder::collective, "group_finalize", timeout_ms);
-  // The transport has one channel more than users have.
-  in_turn([&] { transport_->finish(config_.channels, timeout_or_default(timeout_ms)); });
+
+  // Before any rank can leave: a rank leaves when all have come to the barrier.
+  const int64_t pid = identity(rank_).pid;
+  requests_->finalize({Status::invalid_handle, rank_, pid,
+                          format("request: rank %d (pid %ld) has finalized the group while the "
+                                 "request was pending",
+                              rank_, pid)},
+      revocation_);
+  try {
+    settle_requests(RequestOrder::one_sided, "group_finalize", timeout_ms);
+    settle_requests(RequestOrder::collective, "group_finalize", timeout_ms);
+    // The transport has one channel more than users have.
+    in_turn([&] { transport_->finish(config_.channels, timeout_or_default(timeout_ms)); });
+  } catch (...) {
+    // A revoked group has ended already, and may yet shrink or grow.
+    if (!revocation_->revoked()) end();
+    throw;
+  }
+  end();
+}
+
+// From now on calls are refused, and requests that are left end.
+void Group::end() noexcept {
   finalized_ = true;
+  if (backend_->kind() == BackendKind::host) revocation_->finalize();
 }
 
 namespace {

@@ -284,6 +284,7 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t next_sequence(uint64_t tag);
 
  private:
+  void end() noexcept;
   void await_requests(RequestOrder order, const char* call, uint64_t timeout_ms);
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name);
   // `options`: the options by which the group is made of another one.

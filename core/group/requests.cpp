@@ -12,6 +12,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
+#include "core/base/revocation.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/base/wait.hpp"
 #include "core/group/request.hpp"
@@ -21,8 +22,10 @@ namespace {
 // A thread without work stays so long, since a program that has made one request makes more.
 constexpr uint64_t kIdleMs = 1'000;
 
-// The requests that the calling thread works for.
+// The requests that the calling thread works for, and those whose call it makes in
+// RequestOrder::waiting.
 thread_local const Requests* worked_for = nullptr;
+thread_local const Requests* waited_for = nullptr;
 }  // namespace
 
 void Requests::require_thread(RequestOrder order) {
@@ -40,6 +43,10 @@ void Requests::require_thread(RequestOrder order) {
 std::shared_ptr<Request> Requests::start(
     RequestOrder order, const char* call, Request::Work work, const std::function<void()>& post) {
   const auto request = std::make_shared<Request>(call);
+  if (order == RequestOrder::waiting) {
+    // The thread that runs this keeps these requests.
+    work = [this, call_it = std::move(work)] { return make_waiting(call_it); };
+  }
   Entries one;
   one.push_back({order, request, std::move(work)});
 
@@ -61,6 +68,32 @@ std::shared_ptr<Request> Requests::start(
     if (!is_behind) wake_if_needed();
   }
   return request;
+}
+
+void Requests::finalize(Failure failure, std::shared_ptr<const Revocation> revocation) {
+  const std::lock_guard lock(mutex_);
+  if (is_finalized_.load(std::memory_order_relaxed)) return;
+  finalized_ = std::move(failure);
+  revocation_ = std::move(revocation);
+  is_finalized_.store(true, std::memory_order_release);
+}
+
+bool Requests::is_left_over() const noexcept {
+  return waited_for == this && is_finalized_.load(std::memory_order_acquire);
+}
+
+uint64_t Requests::make_waiting(const Request::Work& work) const {
+  waited_for = this;
+  try {
+    const uint64_t value = work();
+    waited_for = nullptr;
+    return value;
+  } catch (...) {
+    waited_for = nullptr;
+    const bool is_over = is_finalized_.load(std::memory_order_acquire);
+    if (is_over && !revocation_->revoked()) throw Error(finalized_);
+    throw;
+  }
 }
 
 void Requests::settle(RequestOrder order, const char* call, uint64_t timeout_ms) {

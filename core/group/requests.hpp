@@ -10,7 +10,9 @@
 #include <memory>
 #include <mutex>
 
+#include "core/base/error.hpp"
 #include "core/base/futex.hpp"
+#include "core/base/revocation.hpp"
 #include "core/group/request.hpp"
 
 namespace symm {
@@ -43,6 +45,13 @@ class Requests : public std::enable_shared_from_this<Requests> {
   std::shared_ptr<Request> start(RequestOrder order, const char* call, Request::Work work,
       const std::function<void()>& post = nullptr);
 
+  // Called when this rank begins to finalize the group. From now on a request in
+  // RequestOrder::waiting that does not succeed ends with `failure`, unless the group is revoked:
+  // what else would end it, a rank that leaves or a deadline, depends on who is first.
+  void finalize(Failure failure, std::shared_ptr<const Revocation> revocation);
+  // Whether the calling thread is in such a request, whose failure is then none of the group's.
+  bool is_left_over() const noexcept;
+
   // Whether no request of this order is under way. Two words tell, for small calls that block.
   bool is_settled(RequestOrder order) const noexcept {
     const Queue& queue = queues_[static_cast<size_t>(order)];
@@ -68,6 +77,7 @@ class Requests : public std::enable_shared_from_this<Requests> {
     std::weak_ptr<const Request> last;  // of those that were made
   };
 
+  uint64_t make_waiting(const Request::Work& work) const;
   void require_thread(RequestOrder order);  // with the lock, as the next one
   struct Sleeper;
   void wake_if_needed() noexcept;
@@ -89,5 +99,10 @@ class Requests : public std::enable_shared_from_this<Requests> {
   size_t at_work_ = 0;  // threads that make a call
   size_t asleep_ = 0;   // threads in the list of those that sleep
   Sleeper* sleepers_ = nullptr;
+
+  // Nothing of these changes once the first one is set.
+  std::atomic<bool> is_finalized_{false};
+  Failure finalized_;
+  std::shared_ptr<const Revocation> revocation_;
 };
 }  // namespace symm

@@ -65,6 +65,7 @@ class Controls {
   const MailboxShape& mailboxes() const noexcept { return mailboxes_; }
   RemoteRanks* remote() const noexcept { return remote_; }
   bool has_left(int rank) const noexcept {
+    if (context_.revocation->finalized()) return true;
     return remote_ != nullptr ? remote_->has_left(rank) : context_.revocation->departed(rank);
   }
   WaitEnd await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const;

@@ -331,7 +331,7 @@ void Messages::finish(Call& call, uint64_t timeout_ms, Failure failure) {
   }
 
   if (failure.status != Status::ok) {
-    if (call.withdraw()) {
+    if (call.withdraw() || controls_.context().is_left_over()) {
       // What this thread has found may be what is left of a call that the failure has ended.
       controls_.context().revocation->throw_if_revoked();
       throw Error(std::move(failure));

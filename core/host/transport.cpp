@@ -443,13 +443,14 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
   const auto is_there = [&] { return holds(load(word, bytes), compare, value); };
   if (is_there()) return;
 
-  const auto never = [] { return false; };
+  // Any rank may write the word, this one too, until the group is finalized.
+  const auto is_over = [this] { return context_.revocation->finalized(); };
   std::vector<int> ranks(static_cast<size_t>(context_.size));
   std::iota(ranks.begin(), ranks.end(), 0);
 
   LazyDeadline deadline(timeout_ms);
   await(memory,
-      {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"},
+      {is_there, is_over, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"},
       {}, deadline, [&] {
         return format("wait_value: the word was %lu, not %s %lu,", load(word, bytes),
             sign_of(compare), value);

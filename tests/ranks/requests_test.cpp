@@ -449,6 +449,116 @@ TEST(Requests, AreOverWhenTheirGroupIsFinalized) {
   });
 }
 
+// Messages and waits that nobody answers, with deadlines of all kinds.
+class Pending {
+ public:
+  Pending(int rank, const Group& group)
+      : rank_(rank), block_(allocate(group, 64)), long_(size_t{1} << 20) {
+    const auto peer = static_cast<int32_t>((rank + 1) % group.size());
+    group.recv(peer, symm::Span(&room_[0], 1), 0, add(SYMM_TIMEOUT_INFINITE));
+    group.recv(rank, symm::Span(&room_[1], 1), 1, add());
+    group.send(peer, long_, 2, add());
+    const std::vector<symm_message_t> both = {symm::receiving(peer, symm::Span(&room_[2], 1), 3),
+        symm::sending(peer, symm::Span<const uint64_t>(long_), 4)};
+    group.messages(both, add(SYMM_TIMEOUT_INFINITE));
+    block_.memory.wait_signal(peer, 0, add());
+    block_.memory.wait_value64(8, SYMM_COMPARE_GE, 5, add(SYMM_TIMEOUT_INFINITE));
+  }
+
+  void expect_left_over() const {
+    for (const Request& request : requests_) {
+      const Outcome outcome = outcome_of([&] { request.wait({10'000}); });
+      expect_ended(outcome, SYMM_ERR_INVALID_HANDLE,
+          {"request: rank " + std::to_string(rank_) + " (pid ", "has finalized the group"});
+      EXPECT_EQ(outcome.rank, rank_) << request.info().call;
+      EXPECT_EQ(outcome.pid, getpid());
+      EXPECT_EQ(request.info().status, SYMM_ERR_INVALID_HANDLE);
+    }
+  }
+
+ private:
+  symm::CallOptions add(uint64_t timeout_ms = 0) { return {requests_.emplace_back(), timeout_ms}; }
+
+  const int rank_;
+  const Block block_;
+  std::vector<uint64_t> long_;
+  int room_[3] = {};
+  std::list<Request> requests_;
+};
+
+// All ranks have the same answer, also those that find that others are gone already.
+void finalize_with_pending(int rank, Group group) {
+  Pending pending(rank, group);
+  if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  group.finalize();
+  EXPECT_EQ(group.status().status, SYMM_OK);
+  // Rank 0 comes last and goes first.
+  if (rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  pending.expect_left_over();
+  EXPECT_EQ(group.status().status, SYMM_OK);
+}
+
+TEST(Requests, ThatArePendingWhenTheirGroupIsFinalizedSaySo) {
+  for (int round = 0; round < 10; ++round) {
+    const Bootstrap meeting;
+    as_processes(
+        3, [&](int rank) { finalize_with_pending(rank, create(meeting.processes(), rank, 3)); });
+  }
+  as_threads(3, [](int rank, const Group& group) { finalize_with_pending(rank, group); });
+}
+
+TEST_F(Multinode, RequestsThatArePendingAtTheEndSaySo) {
+  const Bootstrap meeting;
+  as_processes(3, [&](int rank) {
+    setenv("SYMM_MACHINE", rank == 1 ? "b" : "a", 1);
+    finalize_with_pending(rank, create(meeting.processes(), rank, 3));
+  });
+}
+
+// A message that is under way when its group is finalized comes whole, or is left over. The group
+// does not fail of it.
+TEST(Requests, ThatAreUnderWayWhenTheirGroupIsFinalized) {
+  for (int round = 0; round < 10; ++round) {
+    as_processes(2, [](int rank, const Group& group) {
+      std::vector<uint64_t> data(size_t{1} << 20, rank == 0 ? 7 : 0);
+      Request request;
+      if (rank == 0) {
+        group.send(1, data, 0, request);
+      } else {
+        group.recv(0, data, 0, request);
+      }
+      group.finalize();
+      const Outcome outcome = outcome_of([&] { request.wait({10'000}); });
+      if (outcome.status != SYMM_OK) {
+        expect_ended(outcome, SYMM_ERR_INVALID_HANDLE, {"has finalized the group"});
+      } else {
+        EXPECT_EQ(data, std::vector<uint64_t>(data.size(), 7));
+      }
+      EXPECT_EQ(group.status().status, SYMM_OK);
+    });
+  }
+}
+
+// A rank that waits for one that leaves without finalizing names it; a request keeps its rank.
+TEST(Requests, OfARankThatIsReleasedKeepItInTheGroup) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
+    Group group = create(meeting.processes(), rank, 2);
+    int room = 0;
+    Request receive;
+    group.recv(1 - rank, symm::Span(&room, 1), 0, {receive, rank == 0 ? 300U : 10'000U});
+    group.barrier();
+    group.reset();
+    if (rank == 0) {
+      expect_failure(SYMM_ERR_TIMEOUT, {"rank 1", "has sent nothing"}, [&] { receive.wait(); });
+    } else {
+      const Outcome outcome = outcome_of([&] { receive.wait(); });
+      expect_ended(outcome, SYMM_ERR_PEER_FAILED, {"rank 0", "has left the group"});
+      EXPECT_EQ(outcome.rank, 0);
+    }
+  });
+}
+
 // The caller's lists may change as soon as the call has returned.
 TEST(Requests, KeepNoListOfTheCaller) {
   as_processes(2, [](int rank, const Group& group) {

@@ -208,8 +208,8 @@ TEST(UserOperation, IsNoCallThatMovesAsManyBytes) {
   });
 }
 
-// Between machines the calls travel packed. The last 8 bits of a hash go with the signature, and the
-// others with the count: the two long reductions differ in the latter alone.
+// Between machines the calls travel packed. The last 8 bits of a hash go with the signature, and
+// the others with the count: the two long reductions differ in the latter alone.
 TEST_F(Multinode, ComparesUsersOperations) {
   const std::vector<std::pair<Reduction, Reduction>> pairs = {
       {kOnEvenRanks, {SYMM_COLLECTIVE_SCAN, 4, 8, 0}},

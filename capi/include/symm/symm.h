@@ -1869,7 +1869,8 @@ SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason)
  * [collective] [blocking, options.timeout_ms] Since 0.2.
  *
  * The call is optional. Afterwards only queries and release are allowed: everything else on the
- * group and its memories is INVALID_HANDLE.
+ * group and its memories is INVALID_HANDLE. So are requests that it leaves pending; the chapter
+ * on requests has the rule.
  *
  * @param options  NULL means the defaults.
  * @retval SYMM_ERR_TIMEOUT           not all ranks came; the group is ended all the same.
@@ -5238,8 +5239,13 @@ SYMM_API symm_status_t symm_batch(symm_group_t *group, const symm_collective_cal
  *   symm_group_abort(), by which requests are cancelled. A group that fails ends all of them.
  * - A released request goes on. The memory of its call is free when a later call shows that it
  *   is over, as one of the same order does.
- * - A released group stays until its requests are done. symm_group_finalize() waits for
- *   requests of all kinds but messages and waits.
+ * - A released group stays until its requests are done: only then does this rank leave it. On
+ *   other ranks a request that waits for a rank that has left is PEER_FAILED, which names it.
+ * - symm_group_finalize() waits for requests of all kinds but messages and waits. One of these
+ *   that is pending when its rank calls is a fault of the program. It ends when the call does:
+ *   well, if what it waits for comes until then, or else with INVALID_HANDLE, which blames this
+ *   rank. So it is on every rank, whichever leaves first and whatever the request's deadline.
+ *   If the group is revoked, the request has that failure.
  *
  * Threads
  * - A group has no thread for this before its first request. It has one for collectives, one
