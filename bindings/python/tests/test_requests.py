@@ -257,7 +257,8 @@ def test_a_loop_that_is_closed_early_leaves_nothing(alone):
     for _ in range(5):
         asyncio.run(give_up())
     gc.collect()
-    assert open_descriptors() == before
+    # Fewer, if the library has closed one of an earlier test meanwhile.
+    assert open_descriptors() <= before
     alone.send(0, np.array([9], np.uint8))
 
     async def wait():
