@@ -566,6 +566,10 @@ class Transport {
   // has taken nothing.
   virtual void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op,
       uint64_t value, uint64_t timeout_ms, void* stream) = 0;
+  // Sets a signal as send_signal() does, but never waits: for what is told when an object is
+  // released. A rank that cannot be reached is not told. Only transports of the host do it.
+  virtual void tell_signal(
+      const MemoryView&, int /*rank*/, int /*channel*/, uint64_t /*value*/) noexcept {}
   virtual void take_signal(
       const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) = 0;
   virtual SignalState look_at_signal(const MemoryView& memory, int rank, int channel) = 0;

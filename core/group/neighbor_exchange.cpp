@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "core/base/deadline.hpp"
 #include "core/base/error.hpp"
 #include "core/base/page.hpp"
+#include "core/base/revocation.hpp"
 #include "core/group/checks.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/exchange_stages.hpp"
@@ -39,7 +41,8 @@ namespace {
 constexpr int kBegun = 0;
 constexpr int kThere = 1;
 constexpr int kTold = 2;
-constexpr int kWordChannels = 3;
+constexpr int kReleased = 3;
+constexpr int kWordChannels = 4;
 
 // What a rank tells on the last channel while the exchange is made: that its row is there, and then
 // what ExchangeStages tells.
@@ -371,6 +374,7 @@ void NeighborExchange::finish(uint64_t timeout_ms, void* stream) {
     if (rounds_ != nullptr) {
       rounds_->finish(timeout, stream);
     } else {
+      if (released_) throw Error(*released_);
       const Deadline deadline = Deadline::after_ms(timeout);
       tell_begun();
       put_where_ready();
@@ -443,27 +447,68 @@ void NeighborExchange::await_all(Deadline deadline, uint64_t timeout_ms) {
       if (neighbor.put != round_) waits.push_back(at_least(neighbor.rank, kBegun, round_));
     }
     if (waits.empty()) break;
-    await(waits, true, deadline, timeout_ms);
+    await(waits, deadline, timeout_ms);
     put_where_ready();
   }
 
   for (Neighbor& neighbor : neighbors_) {
     if (neighbor.taken == round_) continue;
     const SignalWait there = at_least(neighbor.rank, kThere, round_);
-    if (!has(neighbor, kThere, round_)) await({&there, 1}, false, deadline, timeout_ms);
+    if (!has(neighbor, kThere, round_)) await({there}, deadline, timeout_ms);
     take_from(neighbor);
   }
 }
 
+// Waits until one of the words is there. Throws if one of their ranks tells of a release instead.
 void NeighborExchange::await(
-    std::span<const SignalWait> waits, bool any, Deadline deadline, uint64_t timeout_ms) {
+    std::vector<SignalWait> waits, Deadline deadline, uint64_t timeout_ms) {
+  const size_t awaited = waits.size();
+  for (size_t i = 0; i < awaited; ++i) {
+    waits.push_back(at_least(waits[i].rank, kReleased, 1));
+  }
+
   try {
     words_->group().transport().wait_signals(
-        words_->view(), waits, any, left_until(deadline), nullptr, nullptr, nullptr);
+        words_->view(), waits, true, left_until(deadline), nullptr, nullptr, nullptr);
   } catch (const Error& error) {
     if (words_->group().revocation().revoked()) throw;
     throw_late(error, timeout_ms);
   }
+  require_not_released();
+}
+
+void NeighborExchange::require_not_released() {
+  const Group& group = words_->group();
+  for (const Neighbor& neighbor : neighbors_) {
+    const uint64_t told =
+        group.transport().look_at_signal(words_->view(), neighbor.rank, kReleased).value;
+    const bool is_rank = told != 0 && told <= static_cast<uint64_t>(group.size());
+    if (!is_rank || neighbor.taken == round_ || has(neighbor, kThere, round_)) continue;
+
+    const int by = static_cast<int>(told - 1);
+    const int64_t pid = group.identity(by).pid;
+    released_ = Failure{Status::peer_failed, by, pid,
+        format("exchange: round %lu: rank %d (pid %ld) has released it between start and finish",
+            round_, by, pid)};
+    tell_release(by);
+    throw Error(*released_);
+  }
+}
+
+void NeighborExchange::tell_release(int by) noexcept {
+  const Group& group = words_->group();
+  const Revocation& revocation = group.revocation();
+  if (revocation.revoked() || revocation.finalized()) return;
+
+  for (Neighbor& neighbor : neighbors_) {
+    if (std::exchange(neighbor.told_of_release, true) || neighbor.rank == group.rank()) continue;
+    group.transport().tell_signal(
+        words_->view(), neighbor.rank, kReleased, static_cast<uint64_t>(by) + 1);
+  }
+}
+
+NeighborExchange::~NeighborExchange() {
+  if (is_started_ && rounds_ == nullptr) tell_release(words_->group().rank());
 }
 
 // Throws that a rank has not come, or has left, in the words of an exchange. The first neighbour

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ void naming_neighbor(size_t index, const Check& check) {
 //   begun[i -> j]  the last round that rank i has started, told to its neighbour j
 //   there[i -> j]  the last round of which rank i has put all pieces into j's blocks, or packed
 //                  into a stage there (staged_pieces.hpp)
+//   released[i -> j]  one more than the number of the rank that has released the exchange in a
+//                  round, which may be another one than i; stored once
 //
 // Between finish() of a round and start() of the next one, a rank may read what came, and no
 // neighbour writes there. Between start() and finish() it may read none of it, and must leave what
@@ -69,6 +72,11 @@ void naming_neighbor(size_t index, const Check& check) {
 // No circle of waits: start(k) waits for no rank and says begun = k to all neighbours. Once all
 // have called it, each finish(k) can put all that start(k) left, and then each there = k comes.
 //
+// A rank that releases the exchange between start() and finish() tells its neighbours. Those that
+// it still owes pieces fail, and tell theirs, so that all that come to wait for one another in vain
+// name the same rank. A released word is stored behind the last there of its writer, and is read
+// before it: what came whole is taken, and the next round fails.
+//
 // Where calls are ordered on streams (kernels/cuda/exchange.cu), a round is two launches that
 // follow the same steps, with words of their own, and the device counts the rounds.
 //
@@ -88,6 +96,7 @@ class NeighborExchange {
       const std::shared_ptr<Group>& group, const MakeParts& make, uint64_t timeout_ms);
   NeighborExchange(const Group& group, std::vector<NeighborPart> parts);  // for create()
   NeighborExchange(NeighborExchange&&) = delete;
+  ~NeighborExchange();
 
   // Begins a round. Waits at most for ranks of other machines to take what is sent. After a failure
   // the round has begun, and finish() goes on with it.
@@ -107,6 +116,7 @@ class NeighborExchange {
     uint64_t told = 0;   // the last round that it was told of
     uint64_t put = 0;    // the last round of which it has all pieces
     uint64_t taken = 0;  // the last round of which all its pieces are here, and unpacked
+    bool told_of_release = false;
     StagedPair staged;
   };
   // What a rank tells another one about their pair when the exchange is made.
@@ -141,7 +151,9 @@ class NeighborExchange {
   void take_from(Neighbor& neighbor);
   void take_where_there();
   void await_all(Deadline deadline, uint64_t timeout_ms);
-  void await(std::span<const SignalWait> waits, bool any, Deadline deadline, uint64_t timeout_ms);
+  void tell_release(int by) noexcept;
+  void require_not_released();
+  void await(std::vector<SignalWait> waits, Deadline deadline, uint64_t timeout_ms);
   [[noreturn]] void throw_late(const Error& error, uint64_t timeout_ms) const;
 
   std::vector<NeighborPart> parts_;
@@ -153,6 +165,8 @@ class NeighborExchange {
   std::atomic<bool> is_in_call_{false};
   uint64_t round_ = 0;
   bool is_started_ = false;
+  // Once it is set, nothing more is put: neighbours are told that nothing comes.
+  std::optional<Failure> released_;
 };
 
 // One side of an exchange of blocks with neighbours: `counts` elements from or to each, which lie

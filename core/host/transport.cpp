@@ -275,6 +275,11 @@ void HostTransport::send_signal(const MemoryView& memory, int rank, int channel,
   note_signal(memory, rank, channel, context_.rank, op, value);
 }
 
+void HostTransport::tell_signal(
+    const MemoryView& memory, int rank, int channel, uint64_t value) noexcept {
+  note_signal(memory, rank, channel, context_.rank, SignalOp::set, value);
+}
+
 // Writes a signal of rank `source` into the pad of rank `owner`, which must be mapped here. The
 // source is this rank, or a rank of another machine whose message has arrived. Only the source
 // rank writes the word, but several of its threads may do so at a time; so the addition is
@@ -416,7 +421,8 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
       return std::all_of(
           ranks.begin(), ranks.end(), [&](int rank) { return controls_.has_left(rank); });
     };
-    const int peer = ranks.size() == 1 ? ranks[0] : -1;
+    const bool is_one = std::count(ranks.begin(), ranks.end(), ranks[0]) == std::ssize(ranks);
+    const int peer = is_one ? ranks[0] : -1;
     await(memory, {is_there, have_left, bells_of(pad, ranks), true, peer, "wait_signals"}, ranks,
         deadline, [&]() -> std::string {
           if (some.size() > 1) {

@@ -53,6 +53,8 @@ class HostTransport : public Transport {
       std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
   void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
       uint64_t timeout_ms, void* stream) override;
+  void tell_signal(
+      const MemoryView& memory, int rank, int channel, uint64_t value) noexcept override;
   void take_signal(
       const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
   SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;

@@ -189,6 +189,23 @@ void MultinodeTransport::to_remote(const char* call, const MemoryView& memory, i
   send_in_parts(call, rank, head, payload, deadline);
 }
 
+void MultinodeTransport::tell_signal(
+    const MemoryView& memory, int rank, int channel, uint64_t value) noexcept {
+  if (maps(rank)) {
+    HostTransport::tell_signal(memory, rank, channel, value);
+    return;
+  }
+  if (context_.revocation->revoked() || context_.revocation->departed(rank)) return;
+
+  const Head head{.kind = kSignal,
+      .channel = static_cast<uint16_t>(channel),
+      .memory = memory.id,
+      .value = value,
+      .call = static_cast<uint64_t>(SignalOp::set)};
+  endpoint_->dispatch(rank, head, {}, nullptr);
+  states_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
+}
+
 void MultinodeTransport::send_in_parts(const char* call, int rank, Head head,
     std::span<const std::byte> payload, LazyDeadline& deadline) {
   do {

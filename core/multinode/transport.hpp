@@ -67,6 +67,8 @@ class MultinodeTransport final : private host::RemoteRanks,
 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       uint64_t timeout_ms, void* stream) override;
+  void tell_signal(
+      const MemoryView& memory, int rank, int channel, uint64_t value) noexcept override;
   void put_pieces(const MemoryView& memory, int rank, size_t offset, const void* from,
       const PieceCopy& pieces, uint64_t timeout_ms, void* stream) override;
   void get_pieces(const MemoryView& memory, int rank, size_t offset, void* to,

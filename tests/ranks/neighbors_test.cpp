@@ -282,6 +282,53 @@ TEST(Exchange, NamesANeighbourThatHasLeft) {
   });
 }
 
+// In a ring of four, rank 3 is no neighbour of rank 1, and waits for ranks that wait for it.
+void release_in_a_round(int rank, const Group& group) {
+  const Block block = allocate(group, 16);
+  const uint64_t word = 0;
+  const auto right = static_cast<int32_t>((rank + 1) % group.size());
+  const auto left = static_cast<int32_t>((rank + group.size() - 1) % group.size());
+  const symm::Span<const uint64_t> source(&word, 1);
+  const std::vector<symm_neighbor_t> sides = {
+      symm::neighbor(right, block.memory, 0, source, {&kWord, 1}, 8),
+      symm::neighbor(left, block.memory, 8, source, {&kWord, 1}, 8)};
+  symm::NeighborExchange exchange = group.exchange(sides);
+  for (int round = 0; round < 2; ++round) {
+    exchange.start();
+    exchange.finish();
+  }
+
+  if (rank == 1) {
+    exchange.start();
+    exchange.reset();
+  } else {
+    const Outcome outcome = outcome_of([&] {
+      for (int round = 0; round < 4; ++round) {
+        exchange.start();
+        exchange.finish({10'000});
+      }
+    });
+    expect_ended(outcome, SYMM_ERR_PEER_FAILED, {"exchange: round ", "rank 1 ", "has released it"});
+    EXPECT_EQ(outcome.rank, 1);
+    expect_failure(SYMM_ERR_PEER_FAILED, {"rank 1 "}, [&] { exchange.finish(); });
+  }
+  EXPECT_EQ(group.status().status, SYMM_OK);
+  group.barrier();
+}
+
+TEST(Exchange, NamesTheRankThatReleasedItInARound) {
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    as_processes(4, release_in_a_round);
+    as_threads(4, release_in_a_round);
+  }
+}
+
+TEST_F(Multinode, NamesTheRankThatReleasedAnExchange) {
+  for (const char* const layout : {"aabb", "abcd"}) {
+    expect_on_machines(layout, release_in_a_round);
+  }
+}
+
 // The 8 bytes of each of 64 lines of a block.
 constexpr symm_piece_t kColumn = {0, 0, 8, 64, 8, 64};
 

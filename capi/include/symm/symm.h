@@ -4043,7 +4043,8 @@ SYMM_API symm_status_t symm_exchange_start(symm_exchange_t *exchange,
  *                                    pieces before the deadline; blames that rank. The call may
  *                                    be made again, but not with CUDA.
  * @retval SYMM_ERR_PEER_FAILED       a rank died, and the group is revoked; or a neighbour that
- *                                    has not put its pieces left the group.
+ *                                    has not put its pieces left the group; or a rank released
+ *                                    the exchange in a round. Blames that rank.
  * @retval SYMM_ERR_ABORTED           a rank aborted the group.
  */
 SYMM_API symm_status_t symm_exchange_finish(symm_exchange_t *exchange,
@@ -4060,7 +4061,9 @@ SYMM_API symm_status_t symm_exchange_retain(symm_exchange_t *exchange);
  * [local] Since 0.2.
  *
  * NULL is accepted. A rank may do so once it has finished its last round, whatever its
- * neighbours do. If it does so in a round, neighbours wait for it until their deadline.
+ * neighbours do. With the host back end, if it does so between start and finish, neighbours that
+ * it has not put to, and whoever waits for these, get PEER_FAILED from symm_exchange_finish(),
+ * which blames this rank; the exchange goes no further. With CUDA they wait until their deadline.
  */
 SYMM_API void symm_exchange_release(symm_exchange_t *exchange);
 
