@@ -27,10 +27,6 @@
 
 namespace symm::nccl::alone {
 namespace {
-// Ranks may be late by as long as one of them loads a model. NCCL has no deadline here, and
-// SYMM_NCCL_TIMEOUT_MS sets another.
-constexpr uint64_t kArrivalMs = 600'000;
-
 Comm comm_of(const Shared& one) { return reinterpret_cast<Comm>(one.get()); }
 
 struct Registry {
@@ -175,15 +171,16 @@ bool find_ranks(const Job& job) {
 }
 
 // Why find_ranks(), or begin_child(), has said no.
-std::string why_no_ranks(Alone& parent) {
+GroupFailure why_no_ranks(Alone& parent) {
   std::shared_ptr<HostGroup> ranks;
   {
     const std::lock_guard lock(parent.mutex);
-    if (parent.is_ended) return kEnded;
+    if (parent.is_ended) return {kRemoteError, kEnded};
     ranks = parent.ranks;
   }
   const auto failure = ranks->failure(parent.version);
-  return "ncclCommSplit: " + (failure ? failure->sentence : "a rank has died or left");
+  if (failure) return {failure->result, "ncclCommSplit: " + failure->sentence};
+  return {kRemoteError, "ncclCommSplit: a rank has died or left"};
 }
 
 // Has the parent, if there is one, end the child with itself. False: it is ended.
@@ -214,7 +211,8 @@ bool write_address(const Job& job, bool is_there) {
 Result carry_out(const Job& job) noexcept {
   Result result = guard("a communicator", [&] {
     if (!begin_child(job) || (job.is_split && !find_ranks(job))) {
-      return refuse(kRemoteError, why_no_ranks(*job.parent));
+      const GroupFailure failure = why_no_ranks(*job.parent);
+      return refuse(failure.result, failure.sentence);
     }
     return job.has_part() ? connect(job) : kSuccess;
   });

@@ -182,6 +182,7 @@ void tell_of_forwarding(Comm comm, const Call& call) noexcept {
 Result issue_taken(const Taken& one) {
   if (prepare(*one.group, one.call.stream)) return one.group->issue(one.call, one.scalar);
   if (one.group->is_aborted()) return kRemoteError;
+  if (const Result broken = one.group->answer_broken(); broken != kSuccess) return broken;
   tell_of_forwarding(one.comm, one.call);
   return to_nccl(one.comm, one.call);
 }
@@ -210,6 +211,7 @@ Result collective(Comm comm, const Call& call, ToNccl to_nccl) noexcept {
       if (prepare(*group, call.stream)) return group->issue(call, scalar);
     }
     if (group->is_aborted()) return kRemoteError;
+    if (const Result broken = group->answer_broken(); broken != kSuccess) return broken;
     if (group->is_alone()) return answer_alone(comm, call);
   } catch (...) {
     return kSystemError;

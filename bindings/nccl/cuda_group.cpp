@@ -228,6 +228,7 @@ void CudaGroup::meet_windows(void* stream) {
   } catch (const std::exception&) {
     fail(SYMM_ERR_OUT_OF_MEMORY, "no memory for a window");
   }
+  condemn_if_broken();
 
   const std::lock_guard lock(mutex_);
   --awaiting_;
@@ -244,6 +245,7 @@ bool CudaGroup::make_once() {
   bool is_made = false;
   try {
     is_made = make(made, place);
+    if (!is_made) broken_ = condemn_if_broken();
   } catch (const std::exception&) {
     log("no collective of rank %d of %d goes to symm: no memory", rank_, size_);
   }
@@ -273,6 +275,7 @@ bool CudaGroup::make(symm_group_t*& made, std::optional<Place>& place) {
   const bool is_able = has_driver_ && order_.prepare();
   if (is_able) place = Place::take(name_, meeting_, is_alone_ ? INT_MAX : kTakenByDefault);
   if (!ranks_->all_wish(place.has_value())) {
+    if (const auto failure = ranks_->failure_told(version_)) return refuse(failure->sentence);
     if (!Driver::is_there()) return refuse("there is no CUDA driver");
     if (!is_able) {
       return refuse(
@@ -324,7 +327,9 @@ bool CudaGroup::create(const symm_group_config_t& config, symm_group_t*& made) {
     if (is_over) {
       if (creation != nullptr) creation->abandon();
       if (!why.empty()) return refuse(why);
-      return refuse(all ? "another rank could not make its part" : "a rank has died or left");
+      if (all) return refuse("another rank could not make its part");
+      const auto failure = ranks_->failure_told(version_);
+      return refuse(failure ? failure->sentence : "a rank has died or left");
     }
     if (std::find(all->begin(), all->end(), kIsMaking) == all->end()) break;
   }
@@ -469,6 +474,15 @@ Result CudaGroup::answer_told() {
   say_again(told_sentence_, told);
   return told;
 }
+
+// Whether the ranks can come to no answer any more: calls fail from now on.
+bool CudaGroup::condemn_if_broken() {
+  const auto failure = ranks_->failure_told(version_);
+  if (failure) condemn(*failure);
+  return failure.has_value();
+}
+
+Result CudaGroup::answer_broken() { return broken_ ? answer_told() : kSuccess; }
 
 // Fails all ranks: after a refusal on this rank only, the others would wait for ever.
 Result CudaGroup::fail(symm_status_t status, const char* why) noexcept {

@@ -54,6 +54,11 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
   // the others to make this call.
   bool prepare(void* stream);
 
+  // Where prepare() has returned false because the ranks did not come to an answer before the
+  // deadline, or one of them has died: the result of this and of all later calls, which says why
+  // again. kSuccess: NCCL does the call.
+  Result answer_broken();
+
   // Called after prepare() has returned true. `scalar` is that of the call's
   // operation, if it is_scaled().
   Result issue(const Call& call, const std::optional<Scalar>& scalar) noexcept;
@@ -113,6 +118,7 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
   bool agrees();
   bool make_once();
   void meet_windows(void* stream);
+  bool condemn_if_broken();
   bool make(symm_group_t*& made, std::optional<Place>& place);
   bool create(const symm_group_config_t& config, symm_group_t*& made);
   bool refuse(const std::string& why);
@@ -165,6 +171,8 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
   int awaiting_ = 0;
   bool settled_ = false;
   std::string refusal_;
+  // The ranks came to no answer.
+  std::atomic<bool> broken_{false};
   std::atomic<bool> aborted_{false};
   std::atomic<bool> released_{false};
   // While the group is there.

@@ -80,6 +80,8 @@ std::shared_ptr<HostGroup> HostGroup::meet(
   group->rank_ = rank;
   group->size_ = size;
   group->facts_ = facts;
+  if (!facts.has_nccl) group->exchange_ms_ = wait_ms;
+  if (settings().timeout_ms != 0) group->exchange_ms_ = settings().timeout_ms;
   start_thread([=] { group->form(meeting, rank, size, wait_ms); });
   return group;
 }
@@ -87,7 +89,7 @@ std::shared_ptr<HostGroup> HostGroup::meet(
 void HostGroup::form(const Meeting& meeting, int rank, int size, uint64_t wait_ms) noexcept {
   bool agreed = false;
   try {
-    if (join(meeting, rank, size, wait_ms)) agreed = agree();
+    if (join(meeting, rank, size, wait_ms)) agreed = agree(wait_ms);
   } catch (...) {
     log("rank %d of %d is not watched: no memory", rank, size);
   }
@@ -158,10 +160,12 @@ symm_group_t* HostGroup::hold() {
   return group_;
 }
 
-bool HostGroup::agree() {
+// The others have come, and may be slower on their own threads than the program's deadline is long.
+bool HostGroup::agree(uint64_t wait_ms) {
   constexpr size_t kWords = 3;
   const std::optional<std::vector<uint64_t>> words = exchange(
-      {facts_.settings, facts_.is_able ? uint64_t{1} : 0, facts_.has_nccl ? uint64_t{1} : 0});
+      {facts_.settings, facts_.is_able ? uint64_t{1} : 0, facts_.has_nccl ? uint64_t{1} : 0},
+      std::max(wait_ms, exchange_ms_));
   if (!words) return disagree("a rank has died or left, or has another version of the drop-in");
 
   for (size_t i = 0; i < words->size(); i += kWords) {
@@ -181,11 +185,18 @@ bool HostGroup::agree() {
 }
 
 std::optional<std::vector<uint64_t>> HostGroup::exchange(const std::vector<uint64_t>& words) {
+  return exchange(words, exchange_ms_);
+}
+
+std::optional<std::vector<uint64_t>> HostGroup::exchange(
+    const std::vector<uint64_t>& words, uint64_t wait_ms) {
   symm_group_t* const group = hold();
   if (group == nullptr) return std::nullopt;
   std::vector<uint64_t> all(words.size() * static_cast<size_t>(size_));
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.timeout_ms = wait_ms;
   const symm_status_t status = symm_library().allgather(
-      group, words.data(), all.data(), words.size(), SYMM_DTYPE_U64, nullptr, nullptr);
+      group, words.data(), all.data(), words.size(), SYMM_DTYPE_U64, &options, nullptr);
   symm_library().group_release(group);
   if (status != SYMM_OK) return std::nullopt;
   return all;
@@ -231,6 +242,11 @@ std::optional<GroupFailure> HostGroup::failure(uint32_t version) {
 
   if (auto failure = told(version)) return failure;
   return departure(version);
+}
+
+std::optional<GroupFailure> HostGroup::failure_told(uint32_t version) {
+  const std::lock_guard lock(mutex_);
+  return group_ != nullptr ? told(version) : std::nullopt;
 }
 
 std::optional<std::string> HostGroup::gone_of(const std::vector<int>& ranks) {

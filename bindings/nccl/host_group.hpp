@@ -30,6 +30,10 @@ struct Facts {
 // A rank without the drop-in never comes. The others wait for it on threads of their own.
 inline constexpr uint64_t kMeetingMs = 5'000;
 
+// Where there is no NCCL, ranks may be late by as long as one of them loads a model. NCCL has no
+// deadline here, and SYMM_NCCL_TIMEOUT_MS sets another.
+inline constexpr uint64_t kArrivalMs = 600'000;
+
 // The directory where ranks meet. It is this user's, and the same for all ranks of a machine.
 std::string meeting_place();
 
@@ -40,7 +44,9 @@ void read_variables();
 class HostGroup {
  public:
   // Begins to meet the other ranks, on a thread of its own, and returns. If not all come within
-  // `wait_ms`, as when one runs without the drop-in, there is no group, and the log says so.
+  // `wait_ms`, as when one runs without the drop-in, there is no group, and the log says so. Later
+  // waits for words of the others have the deadline of SYMM_NCCL_TIMEOUT_MS. Without that variable
+  // they have none, as NCCL's; where there is no NCCL, `wait_ms`.
   static std::shared_ptr<HostGroup> meet(const Meeting& meeting, int rank, int size,
       const Facts& facts, uint64_t wait_ms = kMeetingMs);
 
@@ -55,7 +61,8 @@ class HostGroup {
   std::string disagreement();
   bool has_met();
 
-  // The words of all ranks, if none has failed. A collective call of the ranks that agreed.
+  // The words of all ranks, if none has failed, and all come before the deadline. If not, the group
+  // has failed. A collective call of the ranks that agreed.
   std::optional<std::vector<uint64_t>> exchange(const std::vector<uint64_t>& words);
 
   // Whether all ranks wish. A collective call of the ranks that agreed.
@@ -76,13 +83,17 @@ class HostGroup {
   // first rank that finds that tells the others, which may ask when more ranks have left. `version`
   // is the NCCL that the caller was compiled with. Never waits.
   std::optional<GroupFailure> failure(uint32_t version);
+  // Why the group has failed, without regard to ranks that have left. Never waits.
+  std::optional<GroupFailure> failure_told(uint32_t version);
   // Says which of these ranks have died or left; none if all are there. Never waits.
   std::optional<std::string> gone_of(const std::vector<int>& ranks);
 
  private:
   void form(const Meeting& meeting, int rank, int size, uint64_t wait_ms) noexcept;
   bool join(const Meeting& meeting, int rank, int size, uint64_t wait_ms);
-  bool agree();
+  bool agree(uint64_t wait_ms);
+  std::optional<std::vector<uint64_t>> exchange(
+      const std::vector<uint64_t>& words, uint64_t wait_ms);
   bool disagree(const std::string& why);
   symm_group_t* hold();
   // These need the lock, and a group.
@@ -96,6 +107,7 @@ class HostGroup {
   int rank_ = 0;
   int size_ = 0;
   Facts facts_;
+  uint64_t exchange_ms_ = SYMM_TIMEOUT_INFINITE;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool formed_ = false;

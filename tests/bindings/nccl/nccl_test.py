@@ -1546,6 +1546,13 @@ def pre_mul_sum(scalar, type, on_host=1, of=None):
 def config_of(blocking):
     head = [(24, 8), (0xcafebeef, 4), (23000, 4), (blocking, 4), (0, 4)]
     return b"".join(value.to_bytes(size, "little") for value, size in head)
+def within(seconds, call):
+    # What a call gives, or None if it takes longer.
+    got = []
+    thread = threading.Thread(target=lambda: got.append(call()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return got[0] if got else None
 def settle(*comms):
     # Waits until none of them is in progress.
     while any(async_error(one) == 7 for one in comms):
@@ -2572,6 +2579,36 @@ sys.stdin.readline()
         self.assertIn(f"rank 1 (pid {ranks[1].pid})", sentence)
         self.assertIn(got[1], ("NCCL", "error 6"))
         self.assertLess(seconds, 20)
+
+    def test_a_deadline_ends_the_wait_for_a_rank_that_makes_no_call(self):
+        """In the call that makes the group, and in one in which a window meets. The rank that comes
+        late hears of it in its own call.
+        """
+        window = """
+assert all_reduce() == "symm"
+memory, window = notes.notes_shared_memory(rank, 1 << 21), ctypes.c_void_p()
+shim.ncclCommWindowRegister.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int]
+assert shim.ncclCommWindowRegister(comm, memory, 1 << 21, ctypes.byref(window), 0) == 0
+"""
+        for before in ("memory = None", window):
+            ranks = self.cuda_ranks(
+                2,
+                before
+                + """
+step("ready")
+got = within(60, lambda: all_reduce(source=memory))
+answer([got, all_reduce(source=memory) if got else None, async_error(comm), sentence()])
+sys.stdin.readline()
+""",
+                SYMM_NCCL_TIMEOUT_MS="4000",
+            )
+            self.are_all("ready", ranks)
+            for process in ranks:
+                self.go_on([process])
+                *got, sentence = json.loads(process.stdout.readline())
+                self.assertEqual(got, ["error 6", "error 6", 6], before)
+                self.assertRegex(sentence, r"rank 1 \(pid \d+.* within 4000 ms")
 
     def test_an_abort_ends_the_wait_while_the_group_is_made(self):
         ranks = self.cuda_ranks(
@@ -4020,6 +4057,25 @@ os._exit(0)
         self.assertRegex(got[2], r"^rank 1 of 3: rank 0 did not come to .* before the deadline$")
         self.assertGreater(got[3], 1)
         self.assertLess(got[3], 30)
+
+    def test_a_deadline_ends_a_split_that_one_rank_does_not_make(self):
+        ranks = self.alone(
+            2,
+            """
+child = ctypes.c_void_p()
+step("ready")
+got = within(60, lambda: shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None))
+answer([got, async_error(comm), sentence()])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_TIMEOUT_MS="4000",
+        )
+        self.are_all("ready", ranks)
+        for process in ranks:
+            self.go_on([process])
+            *got, sentence = json.loads(process.stdout.readline())
+            self.assertEqual(got, [6, 6])
+            self.assertRegex(sentence, r"rank 1 \(pid \d+.* within 4000 ms")
 
     def test_an_abort_while_ranks_are_missing(self):
         """What does not block is ended at once, though the other rank never comes."""
