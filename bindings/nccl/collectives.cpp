@@ -120,6 +120,8 @@ Result forward(Comm comm, void* stream, Call call) noexcept {
   }
 
   if (const Result result = group->before_nccl(stream); result != kSuccess) return result;
+  // The driver may have answered only after NCCL had been aborted.
+  if (group->is_aborted()) return kRemoteError;
   const Result result = call();
   group->after_nccl(stream);
   return result;

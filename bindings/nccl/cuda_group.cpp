@@ -46,6 +46,9 @@ constexpr uint64_t kHasFailed = 2;
 // The driver answers at once, if it does.
 constexpr std::chrono::milliseconds kAnswer{200};
 
+// A thread whose wait has been ended leaves at once, if the driver answers it.
+constexpr std::chrono::seconds kLeaving{2};
+
 // symm_group_create() on a thread of its own, where it waits for the other ranks: nothing ends that
 // wait when one of them fails before it comes, and so those who wait here must be able to leave.
 class GroupCreation {
@@ -580,7 +583,8 @@ void CudaGroup::abort() noexcept {
   if (group_ != nullptr && (inside_ > 0 || may_have_work())) {
     symm_library().group_abort(group_, "ncclCommAbort()");
   }
-  changed_.wait(lock, [this] { return inside_ == 0; });
+  const bool are_out = changed_.wait_for(lock, kLeaving, [this] { return inside_ == 0; });
+  if (!are_out) log("rank %d of %d is aborted while a thread is in the driver", rank_, size_);
 }
 
 bool CudaGroup::is_aborted() noexcept { return aborted_; }

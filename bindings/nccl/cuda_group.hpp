@@ -102,8 +102,9 @@ class CudaGroup : public std::enable_shared_from_this<CudaGroup> {
   // own work before a communicator ends. abort() ends the wait.
   void complete() noexcept;
 
-  // Ends calls of other threads, and all ranks' work if some is under way here, and waits until
-  // no thread is inside. Nothing goes to symm afterwards. Any thread.
+  // Ends calls of other threads, and all ranks' work if some is under way here, and waits a while
+  // until no thread is inside: the driver may answer one only when NCCL has been aborted, too.
+  // Nothing goes to symm afterwards. Any thread.
   void abort() noexcept;
   // Whether a call that was under way must not go on to NCCL, which is ending the communicator.
   bool is_aborted() noexcept;

@@ -2711,6 +2711,48 @@ sys.stdin.readline()
         self.go_on(ranks)
         self.assertEqual(self.finished(ranks), [[0], 6])
 
+    def test_an_abort_reaches_nccl_while_other_threads_wait_for_the_driver(self):
+        """It answers them when a copy to pageable memory is over, which waits for a kernel of NCCL,
+        which ends when NCCL's own abort is called. No call goes to NCCL after that.
+        """
+        ranks = self.cuda_ranks(
+            2,
+            """
+assert all_reduce() == "symm"
+alive = ctypes.c_int.in_dll(fake(), "fake_alive")
+if rank == 0:
+    assert do("AllGather", 1 << 28)[0] > 1000
+    notes.notes_copy(1)
+    results = {}
+    def count(name, number):
+        results[name] = do(name, number)[0]
+    threads = [threading.Thread(target=count, args=one, daemon=True)
+               for one in (("AllReduce", 256), ("AllGather", 1 << 28))]
+    for thread in threads:
+        thread.start()
+    threads[0].join(1)
+    answers = [threads[0].is_alive()]
+    abort = threading.Thread(target=lambda: shim.ncclCommAbort(comm), daemon=True)
+    abort.start()
+    until = time.monotonic() + 30
+    while alive.value and time.monotonic() < until:
+        time.sleep(0.01)
+    answers.append(alive.value)
+    before = calls.value
+    notes.notes_copy(0)
+    for thread in (*threads, abort):
+        thread.join(30)
+        answers.append(thread.is_alive())
+    answer([*answers, calls.value - before, results["AllReduce"] < 1000])
+else:
+    answer(0)
+sys.stdin.readline()
+os._exit(0)
+""",
+        )
+        expected = [True, 0, False, False, False, 0, True]
+        self.assertEqual(self.finished(ranks)[0], expected)
+
     def test_a_refused_split_of_one_rank_does_not_count(self):
         for nccl in (str(NEWEST), "none"):
             ranks = self.cuda_ranks(
