@@ -513,6 +513,63 @@ void keep_failure(Comm comm, const std::string& sentence) {
   if (found != table().entries.end()) found->second.failure = sentence;
 }
 
+// The result of a failure of a communicator for the program, which hears why.
+Result tell_failure(Comm comm, const GroupFailure& failure, CudaGroup* cuda_group) {
+  if (cuda_group != nullptr) cuda_group->condemn(failure);
+  if (is_news(comm)) {
+    keep_failure(comm, failure.sentence);
+    say(failure.sentence, failure.result);
+  }
+  return failure.result;
+}
+
+// What ncclCommFinalize() ends.
+struct Ending {
+  std::shared_ptr<HostGroup> group;
+  std::shared_ptr<CudaGroup> cuda_group;
+  Meeting meeting{};
+  uint32_t version = 0;
+  bool was_ending = false;
+};
+
+// Other ranks may leave from now on.
+Ending begin_ending(Comm comm) noexcept {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  if (found == table().entries.end()) return {};
+  Entry& entry = found->second;
+  const bool was_ending = std::exchange(entry.ending, true);
+  return {entry.group, entry.cuda_group, entry.meeting, entry.version, was_ending};
+}
+
+// Whether another thread has aborted the communicator, whose memory may be another one's now.
+bool was_taken_out(Comm comm, const Ending& ending) noexcept {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  return found == table().entries.end() || found->second.meeting != ending.meeting;
+}
+
+// It was refused: deaths are failures as before.
+void take_back_ending(Comm comm, const Ending& ending) noexcept {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().entries.find(comm);
+  if (found == table().entries.end() || found->second.meeting != ending.meeting) return;
+  found->second.ending = ending.was_ending;
+}
+
+// The failure that a communicator has had while it was at work; kSuccess if it had none. Ranks that
+// have left in good order are none.
+Result failure_before_end(Comm comm, const Ending& ending) noexcept {
+  if (ending.group == nullptr || ending.was_ending) return kSuccess;
+  try {
+    std::optional<GroupFailure> failure = ending.group->failure_told(ending.version);
+    if (!failure && ending.cuda_group != nullptr) failure = ending.cuda_group->failure();
+    return failure ? tell_failure(comm, *failure, ending.cuda_group.get()) : kSuccess;
+  } catch (...) {
+    return kSystemError;
+  }
+}
+
 void abort_cuda_group(Comm comm) noexcept {
   try {
     if (const auto group = cuda_group_of(comm)) group->abort();
@@ -555,14 +612,7 @@ Result ask_communicator(Comm comm, Result state) noexcept {
     if (group == nullptr) return quiet;
     std::optional<GroupFailure> failure = group->failure(version);
     if (!failure && cuda_group != nullptr) failure = cuda_group->failure();
-    if (!failure) return quiet;
-    if (cuda_group != nullptr) cuda_group->condemn(*failure);
-
-    if (is_news(comm)) {
-      keep_failure(comm, failure->sentence);
-      say(failure->sentence, failure->result);
-    }
-    return failure->result;
+    return failure ? tell_failure(comm, *failure, cuda_group.get()) : quiet;
   } catch (...) {
     return kSuccess;
   }
@@ -739,18 +789,20 @@ Result symm_ncclCommWindowDeregister(Comm comm, void* window) noexcept {
 }
 
 Result symm_ncclCommFinalize(Comm comm) noexcept {
-  std::shared_ptr<CudaGroup> cuda_group;
-  {
-    const std::lock_guard lock(table().mutex);
-    const auto found = table().entries.find(comm);
-    if (found != table().entries.end()) {
-      found->second.ending = true;
-      cuda_group = found->second.cuda_group;
-    }
+  const Ending ending = begin_ending(comm);
+  CudaGroup* const cuda_group = ending.cuda_group.get();
+  if (cuda_group != nullptr && cuda_group->blocks()) {
+    cuda_group->complete();
+    if (was_taken_out(comm, ending)) return kRemoteError;
   }
 
-  if (cuda_group != nullptr && cuda_group->blocks()) cuda_group->complete();
   const Result result = real<Result, Comm>(Function::ncclCommFinalize)(comm);
+  const bool is_fine = result == kSuccess || result == kInProgress;
+  const Result failed = is_fine ? failure_before_end(comm, ending) : result;
+  if (failed != kSuccess) {
+    take_back_ending(comm, ending);
+    return failed;
+  }
   const bool is_busy = cuda_group != nullptr && !cuda_group->blocks() && cuda_group->is_busy();
   return result == kSuccess && is_busy ? kInProgress : result;
 }

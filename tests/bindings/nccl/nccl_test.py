@@ -1037,6 +1037,43 @@ print(json.dumps(sorted(errors)), flush=True)
         self.go_on(ranks[1:])
         self.assertEqual(json.loads(self.lines(ranks[1])[0]), [0])
 
+    def test_a_finalization_that_is_refused_hides_no_death(self):
+        """NCCL refuses it while the communicator is in progress."""
+        ranks = self.ranks(
+            2,
+            """
+config = b"".join(value.to_bytes(size, "little") for value, size in
+                  [(24, 8), (0xcafebeef, 4), (23000, 4), (0, 4), (0, 4)])
+if rank == 0:
+    other_id = new_id()
+    print(bytes(other_id.bytes).hex(), flush=True)
+    sys.stdin.readline()
+else:
+    other_id = Id((ctypes.c_ubyte * 128)(*bytes.fromhex(sys.stdin.readline())))
+other = ctypes.c_void_p()
+results = [shim.ncclCommInitRankConfig(ctypes.byref(other), 2, other_id, rank, config),
+           shim.ncclCommFinalize(other)]
+while async_error(other) == 7:
+    time.sleep(0.001)
+print("ready" if watched(2) else told(0), flush=True)
+sys.stdin.readline()
+results.append(wait_for_error(other, 20)[0])
+print(json.dumps([*results, shim.ncclGetLastError(other).decode()]), flush=True)
+""",
+            FAKE_NCCL="slow ensures",
+        )
+        self.are_all("watched", ranks)
+        ranks[1].stdin.write(ranks[0].stdout.readline())
+        ranks[1].stdin.flush()
+        self.go_on(ranks[:1])
+        self.are_all("ready", ranks)
+        ranks[1].kill()
+        self.go_on(ranks[:1])
+        (line,) = self.lines(ranks[0])
+        *got, said = json.loads(line)
+        self.assertEqual(got, [7, 4, 6])
+        self.assertIn(f"rank 1 (pid {ranks[1].pid}) died", said)
+
     def test_a_child_of_a_communicator_is_watched_by_its_own_ranks(self):
         """Ranks 0 and 1 have colour 0, ranks 2 and 3 colour 1, and a rank may have no colour."""
         ranks = self.ranks(
@@ -2828,6 +2865,27 @@ sys.stdin.readline()
 """,
             )
             self.assertEqual(self.finished(ranks), [[True, [0]]] * 2, name)
+
+    def test_a_finalization_after_a_death_tells_of_it(self):
+        for nccl in (str(NEWEST), "none"):
+            ranks = self.cuda_ranks(
+                2,
+                """
+assert all_reduce() == "symm"
+step("ready")
+results = [wait_for_error(comm)[0], shim.ncclCommFinalize(comm), async_error(comm)]
+said = sentence()
+answer([*results, shim.ncclCommDestroy(comm), said])
+sys.stdin.readline()
+""",
+                SYMM_NCCL=nccl,
+            )
+            self.are_all("ready", ranks)
+            ranks[1].kill()
+            self.go_on(ranks[:1])
+            [(*got, said)] = self.finished(ranks[:1])
+            self.assertEqual(got, [6, 6, 6, 0], nccl)
+            self.assertIn(f"rank 1 (pid {ranks[1].pid}) died", said)
 
     def test_a_shrink_that_aborts_ends_the_work_of_the_parent(self):
         for flags, expected in ((0, "symm"), (1, "error 6")):
