@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -249,11 +250,20 @@ struct Registered {
   void** where;
 };
 
+// The counter of an entry that a call for a child counts on.
+using Counter = std::function<uint64_t&(Entry&)>;
+struct Counted {
+  Comm parent;
+  Counter counter;
+};
+
 // The communicators that this thread has made since its outermost ncclGroupStart(), and the windows
 // that it has registered. NCCL completes them in ncclGroupEnd(), and writes their pointers there.
+// The calls for children have been counted when they were made.
 struct OpenObjects {
   std::vector<Made> made;
   std::vector<Registered> windows;
+  std::vector<Counted> counted;
 };
 thread_local OpenObjects open_objects;
 
@@ -304,12 +314,26 @@ void await(const Made& made) noexcept {
   }
 }
 
+// Takes back the counts of a group of calls that was refused for its arguments: nothing of it was
+// done, and other ranks may have made no such group.
+void uncount(const std::vector<Counted>& counted) noexcept {
+  const std::lock_guard lock(table().mutex);
+  for (const Counted& one : counted) {
+    const auto found = table().entries.find(one.parent);
+    if (found == table().entries.end()) continue;
+    uint64_t& count = one.counter(found->second);
+    if (count > 0) --count;
+  }
+}
+
 // Notes what this thread has made if its outermost group of calls has ended with `result`, and
 // returns the result for the program.
 Result finish_open(Result result) noexcept {
   OpenObjects& open = open_objects;
-  if (open_depth() > 0 || (open.made.empty() && open.windows.empty())) return result;
+  const bool is_empty = open.made.empty() && open.windows.empty() && open.counted.empty();
+  if (open_depth() > 0 || is_empty) return result;
   const OpenObjects objects = std::exchange(open, {});
+  if (result == kInvalidArgument) uncount(objects.counted);
   Result answer = result;
   for (const Made& one : objects.made) {
     if (result == kInProgress && one.parent != nullptr && *one.where == nullptr) {
@@ -398,12 +422,17 @@ std::optional<NextShrink> next_shrink(Comm parent, const int* left_out, int coun
 
 // Counts a call that makes a child, but one that was refused for its arguments: that one may have
 // been made on this rank alone. A call that failed otherwise may have succeeded on other ranks.
-template <class Counter>
-void count_child(Comm parent, Result result, Counter counter) noexcept {
+void count_child(Comm parent, Result result, const Counter& counter) noexcept {
   if (result == kInvalidArgument) return;
-  const std::lock_guard lock(table().mutex);
-  const auto found = table().entries.find(parent);
-  if (found != table().entries.end()) ++counter(found->second);
+  try {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().entries.find(parent);
+    if (found == table().entries.end()) return;
+    if (open_depth() > 0) open_objects.counted.push_back({parent, counter});
+    ++counter(found->second);
+  } catch (...) {
+    log("a child is not counted: no memory");
+  }
 }
 
 bool blocks(Comm comm) noexcept {
@@ -725,8 +754,8 @@ Result symm_ncclCommShrink(
                  : real<Result, Comm, int*, int, Comm*, Config*, int>(Function::ncclCommShrink)(
                        comm, excluded, count, child, config, flags);
   if (next) {
-    count_child(
-        comm, result, [&](Entry& entry) -> uint64_t& { return entry.shrinks[next->those]; });
+    count_child(comm, result,
+        [those = next->those](Entry& entry) -> uint64_t& { return entry.shrinks[those]; });
   }
   finish_child(comm, child, meeting, config, result);
   return answer_made(child, result);

@@ -3411,6 +3411,27 @@ sys.stdin.readline()
             expected += [[2, rank // 2, 0]] if rank in (0, 2) else []
             self.assertEqual([got, violations], [[*expected, 4, True, True, True], []])
 
+    def test_splits_of_a_group_that_one_rank_is_refused_do_not_count(self):
+        ranks = self.alone(
+            2,
+            """
+no_wait = ctypes.create_string_buffer(config_of(0))
+refused = 4
+if rank == 0:
+    children = [ctypes.c_void_p(), ctypes.c_void_p()]
+    assert shim.ncclGroupStart() == 0
+    for child, config in zip(children, (None, no_wait)):
+        assert shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), config) == 0
+    refused = shim.ncclGroupEnd()
+child = ctypes.c_void_p()
+result = shim.ncclCommSplit(comm, 0, 0, ctypes.byref(child), None)
+answer([refused, result, all_reduce(of=child) if result == 0 else sentence()])
+sys.stdin.readline()
+""",
+            SYMM_NCCL_TIMEOUT_MS="10000",
+        )
+        self.assertEqual(self.finished(ranks), [[4, 0, "symm"]] * 2)
+
     def test_what_does_not_block(self):
         """It is in progress until all ranks are there, and its parent until its children are."""
         ranks = self.alone(
