@@ -242,7 +242,7 @@ struct Open {
   int depth = 0;
   Jobs jobs;
 };
-thread_local Open open;
+Open& open() noexcept { return OfThread<Open>::get(); }
 
 Result carry_out_all(const Jobs& jobs) noexcept {
   Result first = kSuccess;
@@ -355,18 +355,18 @@ Shared describe_child(const Config* config, const Shared& parent) {
 }
 
 Result make(const Jobs& jobs) {
-  if (open.depth == 0) return make_all(jobs);
-  open.jobs.insert(open.jobs.end(), jobs.begin(), jobs.end());
+  if (open().depth == 0) return make_all(jobs);
+  open().jobs.insert(open().jobs.end(), jobs.begin(), jobs.end());
   return kSuccess;
 }
 
-void open_group() { ++open.depth; }
+void open_group() { ++open().depth; }
 
 bool close_group(bool is_dropped, Result& result) {
   result = kSuccess;
-  if (open.depth == 0) return false;
-  if (--open.depth > 0) return true;
-  const Jobs jobs = std::exchange(open.jobs, {});
+  if (open().depth == 0) return false;
+  if (--open().depth > 0) return true;
+  const Jobs jobs = std::exchange(open().jobs, {});
   if (!is_dropped) result = make_all(jobs);
   return true;
 }

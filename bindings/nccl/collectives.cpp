@@ -27,6 +27,7 @@
 #include "bindings/nccl/forwarding.hpp"
 #include "bindings/nccl/loading.hpp"
 #include "bindings/nccl/settings.hpp"
+#include "bindings/nccl/thread.hpp"
 #include <symm/symm.h>
 
 namespace symm::nccl {
@@ -59,7 +60,7 @@ struct Open {
   // go to NCCL.
   std::vector<std::pair<int, Comm>> destroyed;
 };
-thread_local Open open_calls;
+Open& open_calls() noexcept { return OfThread<Open>::get(); }
 
 Result to_nccl(Comm comm, const Call& c) {
   if (is_alone()) return answer_alone(comm, c);
@@ -111,7 +112,7 @@ Result forward(Comm comm, void* stream, Call call) noexcept {
     group = cuda_group_of(comm);
     if (group == nullptr) return call();
     // In a group of calls the order is made when NCCL issues them.
-    if (Open& open = open_calls; open.depth > 0) {
+    if (Open& open = open_calls(); open.depth > 0) {
       open.forwarded.push_back({group, stream});
       return call();
     }
@@ -206,7 +207,7 @@ Result collective(Comm comm, const Call& call, ToNccl to_nccl) noexcept {
     if (is_scaled(call) && !scalar) is_taken = false;
 
     if (is_taken && group->takes_next(call.stream)) {
-      if (Open& open = open_calls; open.depth > 0) {
+      if (Open& open = open_calls(); open.depth > 0) {
         open.taken.push_back({std::move(group), comm, call, scalar});
         return kSuccess;
       }
@@ -255,7 +256,7 @@ Result message(Comm comm, const MessageCall& call) noexcept {
   try {
     std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
     if (group != nullptr && takes(settings(), group->size(), call, group->is_alone())) {
-      if (Open& open = open_calls; open.depth > 0) {
+      if (Open& open = open_calls(); open.depth > 0) {
         open.messages.push_back({std::move(group), comm, call});
         return kSuccess;
       }
@@ -333,17 +334,17 @@ Result destroy_op(int op, Comm comm) noexcept {
 }
 }  // namespace
 
-void open_collectives() noexcept { ++open_calls.depth; }
-int open_depth() noexcept { return open_calls.depth; }
+void open_collectives() noexcept { ++open_calls().depth; }
+int open_depth() noexcept { return open_calls().depth; }
 
 int leave_collectives() noexcept {
-  Open& open = open_calls;
+  Open& open = open_calls();
   if (open.depth > 0) --open.depth;
   return open.depth;
 }
 
 void drop_collectives() noexcept {
-  Open& open = open_calls;
+  Open& open = open_calls();
   open.taken.clear();
   open.messages.clear();
   open.forwarded.clear();
@@ -357,7 +358,7 @@ Result issue_collectives() noexcept {
   const auto note = [&](Result result) {
     if (first == kSuccess && result != kInProgress) first = result;
   };
-  Open& open = open_calls;
+  Open& open = open_calls();
   try {
     if (open.messages.size() > kMostMessages && has_too_many_messages(open)) {
       note(kInvalidUsage);
@@ -394,13 +395,13 @@ Result issue_collectives() noexcept {
 }
 
 Result close_collectives() noexcept {
-  for (const Forwarded& one : open_calls.forwarded) {
+  for (const Forwarded& one : open_calls().forwarded) {
     one.group->after_nccl(one.stream);
   }
 
   Result first = kSuccess;
   try {
-    first = issue_messages(std::exchange(open_calls.messages, {}));
+    first = issue_messages(std::exchange(open_calls().messages, {}));
   } catch (...) {
     first = kSystemError;
   }
@@ -486,8 +487,8 @@ Result symm_ncclRedOpCreatePreMulSum(
 Result symm_ncclRedOpDestroy(int op, Comm comm) noexcept {
   try {
     const std::shared_ptr<CudaGroup> group = cuda_group_of(comm);
-    if (group != nullptr && open_calls.depth > 0) {
-      open_calls.destroyed.emplace_back(op, comm);
+    if (group != nullptr && open_calls().depth > 0) {
+      open_calls().destroyed.emplace_back(op, comm);
       return kSuccess;
     }
     if (group != nullptr) group->forget_op(op);

@@ -265,7 +265,7 @@ struct OpenObjects {
   std::vector<Registered> windows;
   std::vector<Counted> counted;
 };
-thread_local OpenObjects open_objects;
+OpenObjects& open_objects() noexcept { return OfThread<OpenObjects>::get(); }
 
 // The other ranks wait for this one where they make symmetric memory of the window.
 void note_window(const Registered& window) noexcept {
@@ -293,7 +293,7 @@ void finish(const Made& made, Result result) noexcept {
   try {
     if (result != kSuccess && result != kInProgress) return;
     if (open_depth() > 0) {
-      open_objects.made.push_back(made);
+      open_objects().made.push_back(made);
     } else {
       note(made, result);
     }
@@ -329,7 +329,7 @@ void uncount(const std::vector<Counted>& counted) noexcept {
 // Notes what this thread has made if its outermost group of calls has ended with `result`, and
 // returns the result for the program.
 Result finish_open(Result result) noexcept {
-  OpenObjects& open = open_objects;
+  OpenObjects& open = open_objects();
   const bool is_empty = open.made.empty() && open.windows.empty() && open.counted.empty();
   if (open_depth() > 0 || is_empty) return result;
   const OpenObjects objects = std::exchange(open, {});
@@ -428,7 +428,7 @@ void count_child(Comm parent, Result result, const Counter& counter) noexcept {
     const std::lock_guard lock(table().mutex);
     const auto found = table().entries.find(parent);
     if (found == table().entries.end()) return;
-    if (open_depth() > 0) open_objects.counted.push_back({parent, counter});
+    if (open_depth() > 0) open_objects().counted.push_back({parent, counter});
     ++counter(found->second);
   } catch (...) {
     log("a child is not counted: no memory");
@@ -800,7 +800,7 @@ Result symm_ncclCommWindowRegister(
   }
 
   try {
-    open_objects.windows.push_back(registered);
+    open_objects().windows.push_back(registered);
   } catch (...) {
     abort_cuda_group(comm);
   }

@@ -1,8 +1,10 @@
 // Devices, contexts, and cuGetProcAddress().
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -22,7 +24,28 @@ constexpr CUresult kInvalidContext = 201;
 constexpr CUresult kInvalidDevice = 101;
 constexpr int kPeerAccess = 2;
 
-thread_local std::vector<CUcontext> context_stack;
+// The driver's own is there for exit handlers, too, which run on a thread whose variables have been
+// destroyed. So this one needs no destructor.
+class ContextStack {
+ public:
+  size_t size() const { return size_; }
+  CUcontext top() const { return size_ > 0 ? all_[size_ - 1] : nullptr; }
+  bool push(CUcontext context) {
+    if (size_ == std::size(all_)) return false;
+    all_[size_++] = context;
+    return true;
+  }
+  void pop() { --size_; }
+  void set(CUcontext context) {
+    all_[0] = context;
+    size_ = 1;
+  }
+
+ private:
+  CUcontext all_[256];
+  size_t size_;
+};
+constinit thread_local ContextStack context_stack{};
 
 // The numbers of the visible GPUs, for programs that do not know this
 // driver: FAKE_CUDA_DEVICES is the number of GPUs of the machine, of
@@ -163,32 +186,31 @@ API cuDevicePrimaryCtxRelease(CUdevice) {
 }
 
 API cuCtxGetCurrent(CUcontext* context) {
-  *context = context_stack.empty() ? nullptr : context_stack.back();
+  *context = context_stack.top();
   return CUDA_SUCCESS;
 }
 
 API cuCtxGetDevice(CUdevice* device) {
-  if (context_stack.empty() || context_stack.back() == nullptr) return kInvalidContext;
-  const auto* const object = reinterpret_cast<const char*>(context_stack.back());
+  if (context_stack.top() == nullptr) return kInvalidContext;
+  const auto* const object = reinterpret_cast<const char*>(context_stack.top());
   *device = static_cast<CUdevice>(object - context_objects);
   return CUDA_SUCCESS;
 }
 
 API cuCtxSetCurrent(CUcontext context) {
-  context_stack.assign(1, context);
+  context_stack.set(context);
   return CUDA_SUCCESS;
 }
 
 API cuCtxPushCurrent(CUcontext context) {
   MAY_FAIL();
-  context_stack.push_back(context);
-  return CUDA_SUCCESS;
+  return context_stack.push(context) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 API cuCtxPopCurrent(CUcontext* context) {
-  if (context_stack.empty()) return CUDA_ERROR_INVALID_VALUE;
-  *context = context_stack.back();
-  context_stack.pop_back();
+  if (context_stack.size() == 0) return CUDA_ERROR_INVALID_VALUE;
+  *context = context_stack.top();
+  context_stack.pop();
   return CUDA_SUCCESS;
 }
 

@@ -2887,6 +2887,37 @@ sys.stdin.readline()
             self.assertEqual(got, [6, 6, 6, 0], nccl)
             self.assertIn(f"rank 1 (pid {ranks[1].pid}) died", said)
 
+    def test_exit_handlers_may_make_groups_of_calls(self):
+        """They run on a thread whose own variables have gone: the one that is registered last while
+        the communicator is there, and the first one when symm has left it.
+        """
+        for nccl in (str(NEWEST), "none"):
+            ranks = self.cuda_ranks(
+                2,
+                """
+libc = ctypes.CDLL(None)
+def grouped():
+    results = [shim.ncclGroupStart()]
+    for _ in range(3):
+        results.append(shim.ncclAllReduce(send, recv, 256, FLOAT, SUM, comm, stream))
+    return [*results, shim.ncclGroupEnd()]
+def at_exit(_):
+    os.write(1, (json.dumps(grouped()) + "\\n").encode())
+handler = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(at_exit)
+libc.__cxa_atexit(handler, None, None)
+assert grouped() == [0] * 5
+libc.__cxa_atexit(handler, None, None)
+step("ready")
+libc.exit(0)
+""",
+                SYMM_NCCL=nccl,
+            )
+            self.are_all("ready", ranks)
+            self.go_on(ranks[:1])
+            last, first = self.lines(ranks[0])
+            self.assertEqual(json.loads(last), [0] * 5, nccl)
+            self.assertEqual(len(json.loads(first)), 5, nccl)
+
     def test_a_shrink_that_aborts_ends_the_work_of_the_parent(self):
         for flags, expected in ((0, "symm"), (1, "error 6")):
             ranks = self.cuda_ranks(
