@@ -474,11 +474,16 @@ Result shrink_alone(Comm parent, const int* excluded, int count, Comm* child, co
     const std::optional<Meeting>& meeting) noexcept {
   return guard("ncclCommShrink", [&] {
     const Shared from = find(parent);
-    if (from == nullptr || !meeting) return no_communicator("ncclCommShrink");
-    if (child == nullptr || count < 0 || (excluded == nullptr && count > 0)) {
+    if (from == nullptr) return no_communicator("ncclCommShrink");
+    if (child == nullptr || (excluded == nullptr && count > 0)) {
       return refuse(kInvalidArgument, "ncclCommShrink: there is no place, or no list of ranks");
     }
     *child = nullptr;
+    if (count < 0 || count > from->size) {
+      return refuse(kInvalidArgument, "ncclCommShrink: a list of " + std::to_string(count) +
+                                          " ranks to leave out, of " + std::to_string(from->size));
+    }
+    if (!meeting) return no_communicator("ncclCommShrink");
     const std::set<int> left_out(excluded, excluded + count);
     const bool is_known =
         left_out.empty() || (*left_out.begin() >= 0 && *left_out.rbegin() < from->size);

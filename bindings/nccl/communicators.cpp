@@ -65,6 +65,7 @@ struct Entry {
   std::shared_ptr<CudaGroup> cuda_group;
   // NCCL has told rank and size, and the ranks meet.
   bool started = false;
+  int size = 0;
   // A thread is asking NCCL for them.
   bool is_starting = false;
   // When it was last looked for a rank without NCCL, while NCCL waits for all.
@@ -154,6 +155,7 @@ void start_alone(Comm comm, Entry& entry) {
   if (!groups || groups->cuda_group == nullptr) return;
   entry.group = groups->ranks;
   entry.cuda_group = groups->cuda_group;
+  entry.size = groups->cuda_group->size();
   entry.started = true;
 }
 
@@ -172,6 +174,7 @@ void start(Comm comm, Entry& entry) {
   }
 
   entry.started = true;
+  entry.size = size;
   int device = 0;
   const bool has_device =
       real<Result, Comm, int*>(Function::ncclCommCuDevice)(comm, &device) == kSuccess;
@@ -396,19 +399,19 @@ std::optional<Meeting> next_grow(Comm parent) noexcept {
   return child_of(found->second.meeting, found->second.grows, kGrown);
 }
 
-// The same for the ranks that are not left out, and what stands for those.
+// The same for the ranks that are not left out, and what stands for those. A list that has more of
+// them than the communicator is not read.
 struct NextShrink {
   Meeting meeting;
   Meeting those;
 };
 std::optional<NextShrink> next_shrink(Comm parent, const int* left_out, int count) noexcept {
   try {
-    std::set<int> ranks;
-    if (left_out != nullptr && count > 0) ranks.insert(left_out, left_out + count);
-
     const std::lock_guard lock(table().mutex);
     const auto found = table().entries.find(parent);
-    if (found == table().entries.end()) return std::nullopt;
+    if (found == table().entries.end() || count > found->second.size) return std::nullopt;
+    std::set<int> ranks;
+    if (left_out != nullptr && count > 0) ranks.insert(left_out, left_out + count);
     Meeting those = found->second.meeting;
     for (const int rank : ranks) {
       those = child_of(those, static_cast<uint64_t>(rank), kLeftOut);
@@ -501,6 +504,7 @@ void start_once(Comm comm) {
     if (is_kept) {
       found->second.is_starting = false;
       found->second.started = copy.started;
+      found->second.size = copy.size;
       found->second.group = copy.group;
       found->second.cuda_group = copy.cuda_group;
     }

@@ -2824,6 +2824,24 @@ sys.stdin.readline()
         )
         self.assertEqual(self.finished(ranks), ["symm", "symm", None])
 
+    def test_a_shrink_with_a_senseless_count_reads_no_list(self):
+        fakes = BUILD / "tests/fake_cuda"
+        for nccl, said in ((str(NEWEST), ""), ("none", "a list of 2000000000 ranks to leave out")):
+            got = run(
+                """
+comm, child = init(new_id(), 1, 0), ctypes.c_void_p()
+left_out = (ctypes.c_int * 1)(1)
+print(json.dumps([shim.ncclCommShrink(comm, left_out, 2000000000, ctypes.byref(child), None, 0),
+                  child.value, shim.ncclGetLastError(None).decode()]), flush=True)
+os._exit(0)
+""",
+                nccl,
+                LD_LIBRARY_PATH=f"{fakes / 'symm'}:{fakes / 'lib'}",
+                XDG_RUNTIME_DIR=str(self.runtime),
+            )
+            self.assertEqual(got[:2], [4, None], nccl)
+            self.assertIn(said, got[2])
+
     def test_a_revoked_communicator_has_children(self):
         ranks = self.cuda_ranks(
             2,
