@@ -3779,6 +3779,7 @@ refused(4, "no place", "ncclCommInitRank", None, 2, new_id(), 0)
 refused(5, "the unique id is damaged", "ncclCommInitRank", place, 2, damaged, 0)
 for name in ("ncclCommDestroy", "ncclCommAbort", "ncclCommFinalize"):
     refused(4, name + ": this is no communicator", name, 64)
+wrong += [name for name in ("ncclCommDestroy", "ncclCommAbort") if getattr(shim, name)(None)]
 refused(4, "ncclCommSplit: this is no", "ncclCommSplit", 64, 0, 0, place, None)
 refused(4, "a collective: this is no", "ncclAllReduce", send, recv, 1, FLOAT, SUM, 64, stream)
 for name in ("ncclSend", "ncclRecv"):
