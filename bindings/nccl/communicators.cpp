@@ -55,6 +55,8 @@ Made made_of(Comm* where, const Meeting& meeting, const Config* config) {
 }
 
 struct Entry {
+  // The process that has the communicator. A forked child has a copy of the table.
+  int64_t pid = getpid();
   Meeting meeting{};
   uint32_t version = 0;
   bool is_blocking = true;
@@ -96,23 +98,23 @@ bool is_unsettled(const std::shared_ptr<CudaGroup>& group) {
 struct Table {
   std::mutex mutex;
   std::unordered_map<Comm, Entry> entries;
-  const int64_t pid = getpid();
 };
 
 Table& table();
 
 // A process that ends leaves its groups in good order, so that the others hear that it
 // has left, and not that it was killed. With a status that is not 0, as after an exception, they
-// hear of that at once. A forked child has no part in them.
+// hear of that at once. A forked child has no part in its parent's.
 void leave_all(int exit_code, void*) {
   const int status = exit_code & 0xff;  // as its parent has it
   Table& all = table();
-  if (all.pid != getpid() || !all.mutex.try_lock()) return;
+  if (!all.mutex.try_lock()) return;
 
   try {
     // The thread that ends the process has no variables of its own any more. Another one has.
     std::thread([&] {
       for (auto& [comm, entry] : all.entries) {
+        if (entry.pid != getpid()) continue;
         const bool is_failure = status != 0 && !entry.ending;
         if (is_failure && entry.group != nullptr) entry.group->tell_exit(status);
         if (entry.cuda_group != nullptr) entry.cuda_group->release();

@@ -970,6 +970,38 @@ if rank == 0:
             self.assertEqual(first, [6, sentence], of_rank_0)
             self.assertEqual(late, [6, sentence, sentence], of_rank_0)
 
+    def test_a_forked_rank_that_fails_is_named_with_its_status(self):
+        """The parent, which is no rank, has asked for an error before."""
+        process = start(
+            """
+shim.ncclGetLastError(None)
+id = new_id()
+reads, writes = zip(os.pipe(), os.pipe())
+for rank in range(2):
+    if os.fork() != 0:
+        continue
+    comm = init(id, 2, rank)
+    shim.ncclAllReduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                                   ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    shim.ncclAllReduce(1, 2, 3, 7, 0, comm, None)   # waits until both are watched
+    os.write(writes[rank], b"a")
+    os.read(reads[1 - rank], 1)
+    if rank == 1:
+        ctypes.CDLL(None).exit(3)
+    until = time.monotonic() + 60
+    while async_error(comm) == 0 and time.monotonic() < until:
+        time.sleep(0.001)
+    print(json.dumps(shim.ncclGetLastError(comm).decode()), flush=True)
+    os._exit(0)
+for _ in range(2):
+    os.wait()
+""",
+            XDG_RUNTIME_DIR=str(self.runtime),
+        )
+        self.addCleanup(self.end, process)
+        (line,) = self.lines(process)
+        self.assertRegex(json.loads(line), r"^rank 1 \(pid \d+\) exited with status 3$")
+
     def test_a_rank_that_fails_because_another_has_left_does_not_blame_itself(self):
         ranks = self.ranks(
             3,
