@@ -65,6 +65,37 @@ Result no_communicator(const char* call) {
 // Its children are made before it does anything else.
 bool is_complete(const alone::Alone& one) { return one.state == kSuccess && one.making == 0; }
 
+constexpr const char* kNoDevice =
+    "there is no CUDA driver (libcuda.so.1), or no device: symm doctor says what is missing; the "
+    "drop-in needs a GPU";
+
+// NCCL's name for a collective.
+const char* name_of(const Call& call) {
+  switch (call.collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE: return "ncclAllReduce";
+    case SYMM_COLLECTIVE_REDUCE_SCATTER: return "ncclReduceScatter";
+    case SYMM_COLLECTIVE_REDUCE: return "ncclReduce";
+    case SYMM_COLLECTIVE_ALLGATHER: return "ncclAllGather";
+    case SYMM_COLLECTIVE_ALLTOALL: return "ncclAlltoAll";
+    case SYMM_COLLECTIVE_GATHER: return "ncclGather";
+    case SYMM_COLLECTIVE_SCATTER: return "ncclScatter";
+    default: return call.is_bcast ? "ncclBcast" : "ncclBroadcast";
+  }
+}
+
+// Why a collective is refused that the variables leave to NCCL.
+std::string why_excluded(const Call& call) {
+  const std::string name = name_of(call);
+  if (!settings().refusal.empty()) {
+    return name + ": " + settings().refusal +
+           "; until that is mended no collective goes to symm, and this process has no NCCL (" +
+           real_library().reason + ")";
+  }
+  const char* const ops = variable("SYMM_NCCL_OPS");
+  return name + ", which SYMM_NCCL_OPS=" + (ops != nullptr ? ops : "") + " leaves to NCCL," +
+         needs_nccl();
+}
+
 Result too_many(const char* call, int size) {
   return refuse(kInvalidUsage, std::string(call) + ": a communicator of " + std::to_string(size) +
                                    " ranks, more than " + std::to_string(kMostRanks) + "," +
@@ -102,7 +133,7 @@ Result init(
   one->size = size;
   one->meeting = *meeting_of(id);
   if (!Driver::current_device(one->device)) {
-    return refuse(kCudaError, name + "there is no CUDA driver (libcuda.so.1), or no device");
+    return refuse(kCudaError, name + kNoDevice);
   }
   return make({{one, comm}});
 }
@@ -150,7 +181,7 @@ Result init_all(Comm* comms, int count, const int* devices) noexcept {
     if (count > kMostRanks) return too_many("ncclCommInitAll", count);
     int device = 0;
     if (!Driver::current_device(device)) {
-      return refuse(kCudaError, "ncclCommInitAll: there is no CUDA driver, or no device");
+      return refuse(kCudaError, std::string("ncclCommInitAll: ") + kNoDevice);
     }
 
     UniqueId id;
@@ -540,10 +571,7 @@ Result answer_alone(Comm comm, const Call& call) noexcept {
     }
     if (call.count == 0) return kSuccess;
     if ((settings().collectives & 1U << call.collective) == 0) {
-      return refuse(kInvalidUsage,
-          "a collective that SYMM_NCCL_OPS leaves to NCCL, or another "
-          "variable that the log names," +
-              needs_nccl());
+      return refuse(kInvalidUsage, why_excluded(call));
     }
     if (takes(settings(), one->size, call, true)) return refuse_unasked("a collective");
     return refuse(kInvalidArgument,

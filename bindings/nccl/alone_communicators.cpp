@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "bindings/nccl/cuda_group.hpp"
 #include "bindings/nccl/failures.hpp"
 #include "bindings/nccl/host_group.hpp"
+#include "bindings/nccl/loading.hpp"
 #include "bindings/nccl/mixture.hpp"
 #include "bindings/nccl/settings.hpp"
 #include "bindings/nccl/symm_library.hpp"
@@ -74,6 +76,12 @@ class MissingRanks {
   std::optional<std::chrono::steady_clock::time_point> first_seen_;
 };
 
+// For a communicator of which a rank, named at the end of the sentence, has a NCCL.
+std::string with_remedy(const std::string& sentence) {
+  return sentence + " has NCCL and this one has none (" + real_library().reason +
+         "): have it on all ranks, or set SYMM_NCCL=none on all";
+}
+
 // Has the ranks meet, and makes symm's groups. Waits for them.
 Result connect(const Job& job) {
   const Shared& one = job.one;
@@ -98,16 +106,17 @@ Result connect(const Job& job) {
     const std::optional<std::string> other = mark_of(one->meeting);
     if (!other) continue;
     ranks->leave();
-    return refuse(kInvalidUsage, who + *other + " has a NCCL, and this one" + needs_nccl());
+    return refuse(kInvalidUsage, with_remedy(who + *other));
   }
   if (!ranks->agreed()) {
     if (is_ended(*one)) return refuse(kRemoteError, who + kEnded);
-    const std::string why = ranks->disagreement();
-    const bool is_mixed = why.ends_with(" has a NCCL");
+    std::string why = ranks->disagreement();
+    constexpr std::string_view kHasNccl = " has NCCL";
+    if (why.ends_with(kHasNccl)) why = with_remedy(why.substr(0, why.size() - kHasNccl.size()));
     Result result = ranks->has_met() ? kInvalidUsage : kSystemError;
     if (const auto failure = ranks->failure(one->version)) result = failure->result;
     ranks->leave();
-    return refuse(result, who + why + (is_mixed ? ", and this one" + needs_nccl() : ""));
+    return refuse(result, who + why);
   }
 
   const auto group = std::make_shared<CudaGroup>(ranks, one->meeting, one->rank, one->size,

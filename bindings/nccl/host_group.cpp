@@ -172,7 +172,7 @@ bool HostGroup::agree(uint64_t wait_ms) {
     const std::string who = "rank " + std::to_string(i / kWords);
     const bool has_nccl = (*words)[i + 2] == 1;
     if (has_nccl != facts_.has_nccl) {
-      return disagree(who + (has_nccl ? " has a NCCL" : " has no NCCL"));
+      return disagree(who + (has_nccl ? " has NCCL" : " has no NCCL"));
     }
     if ((*words)[i] != facts_.settings) {
       return disagree(who +

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <cstdarg>
 #include <cstddef>
@@ -81,7 +84,9 @@ std::optional<uint64_t> milliseconds_in(const std::string& text) {
 Settings read_settings() {
   Settings read;
   const auto refuse = [&](const char* name, const char* value, const std::string& reason) {
-    warn("%s=%s: %s; no collective goes to symm", name, value, reason.c_str());
+    const std::string refusal = std::string(name) + "=" + value + ": " + reason;
+    warn("%s; no collective goes to symm", refusal.c_str());
+    if (read.refusal.empty()) read.refusal = refusal;
     read.collectives = 0;
   };
 
@@ -110,8 +115,20 @@ Settings read_settings() {
   return read;
 }
 
-// A line goes by one call, so that lines of several processes do not mix.
-void write_line(const char* where, const char* format, va_list arguments) noexcept {
+// Said once, though each line tries again: a FIFO may have got a reader, or a folder been made.
+void say_unopened(const char* where, int error) noexcept {
+  static std::atomic_flag is_said;
+  if (is_said.test_and_set()) return;
+  char line[1024];
+  char why[128];
+  const int length =
+      std::snprintf(line, sizeof line, "symm_nccl %d: SYMM_NCCL_LOG=%.512s cannot be opened: %s\n",
+          getpid(), where, strerror_r(error, why, sizeof why));
+  if (length > 0) write_once(STDERR_FILENO, line, static_cast<size_t>(length));
+}
+
+// A line goes by one call, so that lines of several processes do not mix. False: it is not written.
+bool write_line(const char* where, const char* format, va_list arguments) noexcept {
   char line[1024];
   const int head = std::snprintf(line, sizeof line, "symm_nccl %d: ", getpid());
   const int body =
@@ -123,9 +140,13 @@ void write_line(const char* where, const char* format, va_list arguments) noexce
   // A FIFO that nobody reads is not waited for.
   constexpr int kHow = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
   const int fd = to_stderr ? STDERR_FILENO : open_file(where, kHow);
-  if (fd < 0) return;
+  if (fd < 0) {
+    say_unopened(where, errno);
+    return false;
+  }
   write_once(fd, line, length + 1);
   if (!to_stderr) close(fd);
+  return true;
 }
 
 const char* log_place() noexcept {
@@ -216,7 +237,11 @@ void log(const char* format, ...) noexcept {
 void warn(const char* format, ...) noexcept {
   va_list arguments;
   va_start(arguments, format);
-  write_line(log_place() != nullptr ? log_place() : "stderr", format, arguments);
+  va_list again;
+  va_copy(again, arguments);
+  const bool is_written = log_place() != nullptr && write_line(log_place(), format, arguments);
+  if (!is_written) write_line("stderr", format, again);
+  va_end(again);
   va_end(arguments);
 }
 }  // namespace symm::nccl

@@ -33,6 +33,8 @@ struct Settings {
   bool is_deterministic = false;
   // SYMM_NCCL_TIMEOUT_MS; 0: no deadline.
   uint64_t timeout_ms = 0;
+  // The first variable that cannot be understood, with its value and what is wrong; "": none.
+  std::string refusal{};
   // SYMM_NCCL_COMMS: the names of communicators that may go to symm.
   std::optional<std::string> communicators = std::nullopt;
 };
@@ -63,7 +65,8 @@ inline constexpr int kTakenByDefault = 1;
 bool may_take(const std::string& name, int taken, int most = kTakenByDefault);
 
 // Writes a line to what SYMM_NCCL_LOG names: stderr, or a file, to which it is appended. Without
-// that variable nothing is written by log(); warn() then writes to stderr.
+// that variable nothing is written by log(); warn() then writes to stderr. A file that cannot be
+// opened is said on stderr, once.
 __attribute__((format(printf, 1, 2))) void log(const char* format, ...) noexcept;
 __attribute__((format(printf, 1, 2))) void warn(const char* format, ...) noexcept;
 }  // namespace symm::nccl

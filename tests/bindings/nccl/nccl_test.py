@@ -2175,6 +2175,18 @@ os._exit(0)
         out, err = process.communicate(timeout=60)
         self.assertEqual([process.returncode, json.loads(out)], [0, 0], err)
 
+    def test_a_log_that_cannot_be_opened_is_said_once(self):
+        """What would be said without a log goes to standard error, too."""
+        process = start(
+            "init(new_id(), 2, 0)\nprint(json.dumps(0), flush=True)\nos._exit(0)",
+            SYMM_NCCL_LOG="/nonexistent/log",
+            SYMM_NCCL_MODE="determinstic",
+        )
+        out, err = process.communicate(timeout=60)
+        said = "SYMM_NCCL_LOG=/nonexistent/log cannot be opened: No such file or directory"
+        self.assertEqual([json.loads(out), err.count(said)], [0, 1], err)
+        self.assertEqual(err.count("SYMM_NCCL_MODE=determinstic: this is none of"), 1, err)
+
     def test_off_forwards_and_watches_nothing(self):
         got = run(
             """
@@ -3852,8 +3864,21 @@ sys.stdin.readline()
     def test_variables_that_leave_calls_to_nccl(self):
         """They are refused, rather than done by a library that the user has excluded."""
         for environment, expected, words in (
-            ({"SYMM_NCCL_OPS": "allgather"}, "error 5", "SYMM_NCCL_OPS leaves to NCCL"),
-            ({"SYMM_NCCL_OPS": "allreduc"}, "error 5", "SYMM_NCCL_OPS leaves to NCCL"),
+            (
+                {"SYMM_NCCL_OPS": "allgather"},
+                "error 5",
+                "ncclAllReduce, which SYMM_NCCL_OPS=allgather leaves to NCCL, needs NCCL",
+            ),
+            (
+                {"SYMM_NCCL_OPS": "allreduc"},
+                "error 5",
+                "ncclAllReduce: SYMM_NCCL_OPS=allreduc: allreduc is not a collective; until",
+            ),
+            (
+                {"SYMM_NCCL_MODE": "determinstic"},
+                "error 5",
+                "ncclAllReduce: SYMM_NCCL_MODE=determinstic: this is none of fast, deterministic",
+            ),
             ({"SYMM_NCCL_OPS": "allreduce"}, "symm", ""),
             ({"SYMM_NCCL_MODE": "deterministic"}, "symm", ""),
             ({"SYMM_NCCL_COMMS": "*"}, "symm", ""),
@@ -3942,6 +3967,7 @@ os._exit(0)
         """Whoever has made the id, whoever comes first, and whether the calls block or not."""
         with_nccl = {"SYMM_NCCL": str(NEWEST), "FAKE_NCCL": "waits"}
         without = {"SYMM_NCCL": "none"}
+        remedy = "has none (SYMM_NCCL=none): have it on all ranks, or set SYMM_NCCL=none on all"
         for pending in ({}, {"TEST_PENDING": "1"}):
             for late in ({}, {"TEST_SECOND_FIRST": "1"}):
                 for each in ([without, with_nccl], [with_nccl, without]):
@@ -3957,7 +3983,7 @@ os._exit(0)
                         self.assertIn("was not made by a process without NCCL", told[1][1])
                     else:
                         self.assertIn("the unique id was made by a process without", told[0][1])
-                        self.assertIn("rank 1 has a NCCL, and this one needs NCCL", told[1][1])
+                        self.assertIn(f"rank 1 has NCCL and this one {remedy}", told[1][1])
 
     def test_a_rank_that_comes_late_is_told_of_one_with_nccl(self):
         """That one has given up by then, and has left word."""
@@ -3971,7 +3997,7 @@ os._exit(0)
             )
             (result, said, took), (other, _, _) = answers
             self.assertEqual([result, other], [5, 5], answers)
-            self.assertIn(f"rank 1 (pid {self.pids[1]}) has a NCCL, and this one needs NCCL", said)
+            self.assertIn(f"rank 1 (pid {self.pids[1]}) has NCCL and this one has none", said)
             self.assertLess(took, 10)
 
     def test_what_nccl_has_been_lent_is_there_when_the_caller_has_gone_on(self):
@@ -4357,7 +4383,8 @@ print(json.dumps(results))
             "none",
         )
         self.assertEqual(got[:2], [1, None])
-        self.assertIn("there is no CUDA driver (libcuda.so.1), or no device", got[2])
+        said = "there is no CUDA driver (libcuda.so.1), or no device: symm doctor says what"
+        self.assertIn(said, got[2])
 
 
 if __name__ == "__main__":
