@@ -1504,6 +1504,16 @@ def settled():
         time.sleep(0.01)
         best = [min(pair) for pair in zip(best, footprint())]
     return best
+def all_settled():
+    # The ranks of the next communicator meet within five seconds, which one rank may take longer
+    # than the other here.
+    footprint = settled()
+    open(os.path.join(os.environ["TEST_MEETING"], f"settled-{rank}"), "w").close()
+    until = time.monotonic() + 60
+    while not os.path.exists(os.path.join(os.environ["TEST_MEETING"], f"settled-{1 - rank}")):
+        assert time.monotonic() < until, "the other rank has not settled within 60 s"
+        time.sleep(0.001)
+    return footprint
 ids = [new_id() for _ in range(500)]
 if rank == 0:
     print(json.dumps([bytes(id.bytes).hex() for id in ids]), flush=True)
@@ -1514,10 +1524,10 @@ count = 1
 before = None
 for number, id in enumerate(ids):
     if number == 50:
-        before = settled()
+        before = all_settled()
     other = init(id, 2, rank)
     count += 1
-    assert watched(count)
+    assert watched(count), [number, *told(0)[-3:]]
     if number % 50 == 0:
         open(os.environ["SYMM_NCCL_LOG"] + str(rank), "a").write(str(number))
     assert (shim.ncclCommDestroy if number % 3 else shim.ncclCommAbort)(other) == 0
@@ -1529,8 +1539,11 @@ sys.stdin.readline()
         self.are_all("watched", ranks)
         ranks[1].stdin.write(ranks[0].stdout.readline())
         ranks[1].stdin.flush()
-        for process in ranks:
-            before, after, unwatched = json.loads(process.stdout.readline())
+        answers = [process.stdout.readline() for process in ranks]
+        if "" in answers:
+            self.fail([process.communicate() for process in ranks])
+        for answer in answers:
+            before, after, unwatched = json.loads(answer)
             self.assertEqual(unwatched, 0)
             for name, old, new in zip(("descriptors", "threads", "mappings"), before, after):
                 self.assertLessEqual(new, old + 8, name)
