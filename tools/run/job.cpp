@@ -267,7 +267,14 @@ std::string nccl_drop_in() {
   if (file.empty()) {
     throw std::runtime_error("--nccl: the loader does not tell where libsymm_nccl.so is");
   }
-  return std::filesystem::absolute(file).lexically_normal();
+  const std::string path = std::filesystem::absolute(file).lexically_normal();
+  if (path.find_first_of(" :;") != std::string::npos) {
+    throw std::runtime_error("--nccl: " + path +
+                             ": the loader separates the paths in LD_PRELOAD and LD_LIBRARY_PATH "
+                             "by spaces, colons and semicolons, so it cannot load the drop-in "
+                             "from here: install symm in a folder without them");
+  }
+  return path;
 }
 
 JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& before) {

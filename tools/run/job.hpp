@@ -68,7 +68,7 @@ bool master_is_chosen();
 std::string own_executable();
 
 // The path of libsymm_nccl.so, which is where open_nccl_drop_in() finds it. Throws
-// std::runtime_error if there is none.
+// std::runtime_error if there is none, or one that variables of the loader cannot name.
 std::string nccl_drop_in();
 
 // A directory of mode 0700, which is removed with the object. A lock is held on it

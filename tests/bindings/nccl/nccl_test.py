@@ -8,6 +8,7 @@ Each test runs its programs in processes of their own, since a process has one d
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -658,6 +659,22 @@ class Tool(unittest.TestCase):
         if ended.returncode == 0:
             self.skipTest("the loader has a libsymm_nccl.so of this machine")
         self.assertIn("--nccl: this symm was installed without its drop-in", ended.stderr)
+
+    def test_run_refuses_a_path_that_the_loader_would_cut(self):
+        for name in ("a b", "a:b", "a;b"):
+            with tempfile.TemporaryDirectory() as folder:
+                place = Path(folder) / name
+                for file in ("bin/symm", "lib/libsymm.so.0", "lib/symm-nccl/libsymm_nccl.so"):
+                    (place / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(BUILD / file, place / file)
+                ended = subprocess.run(
+                    [place / "bin/symm", "run", "-n", "1", "--nccl", "--", "true"],
+                    capture_output=True,
+                    text=True,
+                )
+            self.assertNotEqual(ended.returncode, 0, ended.stderr)
+            said = f"--nccl: {place}/lib/symm-nccl/libsymm_nccl.so: the loader separates the paths"
+            self.assertIn(said, ended.stderr)
 
     def test_doctor_says_which_nccl_a_process_gets(self):
         for environment, expected in (
