@@ -153,6 +153,7 @@ TEST(Doctor, Nccl) {
   EXPECT_EQ(judge_nccl({22'605, "", "", "no libnccl.so.2", "", "", true}).detail,
       "none: no libnccl.so.2; symm run --nccl would serve alone, as NCCL 2.26.5");
   EXPECT_EQ(judge_nccl({0, "", "/y", "no NCCL is behind /y"}).detail, "none: no NCCL is behind /y");
+  expect(judge_nccl({0, "", "", "SYMM_NCCL=none"}), Verdict::note, "unset SYMM_NCCL");
   expect(judge_nccl({21'703, "/x", ""}), Verdict::note, "2.18");
   expect(judge_nccl({23'007, "/x", ""}), Verdict::ok);
   EXPECT_EQ(judge_nccl({23'007, "/x", ""}).detail, "2.30.7 (/x)");

@@ -294,8 +294,14 @@ Finding judge_found_nccl(const Nccl& nccl) {
   if (nccl.path.empty()) {
     const std::string alone = nccl.drop_in.empty() ? "; symm run --nccl would serve alone, as NCCL "
                                                    : ", which serves alone, as NCCL ";
-    return {"NCCL", Verdict::note,
-        "none: " + nccl.reason + (nccl.is_alone ? alone + version_text(nccl.version) : ""),
+    const std::string detail =
+        "none: " + nccl.reason + (nccl.is_alone ? alone + version_text(nccl.version) : "");
+    if (nccl.reason == "SYMM_NCCL=none") {
+      return {"NCCL", Verdict::note, detail,
+          "Groups of GPUs on several machines need it: unset SYMM_NCCL, or have it name a "
+          "libnccl.so.2."};
+    }
+    return {"NCCL", Verdict::note, detail,
         "Groups of GPUs on several machines need it: install libnccl2 (Debian, RPM) or "
         "nvidia-nccl-cu13 (pip), or name its libnccl.so.2 in SYMM_NCCL. Programs that bring their "
         "own, as PyTorch does, have it all the same."};

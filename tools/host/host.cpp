@@ -558,12 +558,21 @@ Nccl find_nccl() {
   if (is_drop_in) nccl.drop_in = file_of(library);
 
   // SYMM_NCCL counts with `symm run --nccl`, too, whatever a process gets without it.
-  const bool is_named = *environment("SYMM_NCCL") != '\0';
+  const std::string named = environment("SYMM_NCCL");
   void* drop_in = nullptr;
-  if (library == nullptr || is_named) drop_in = open_nccl_drop_in();
+  if (library == nullptr || !named.empty()) drop_in = open_nccl_drop_in();
   if (is_drop_in) drop_in = library;
   void* const behind = drop_in != nullptr ? look_behind(drop_in, nccl) : nullptr;
-  if (!is_drop_in && !is_named) nccl.refusal.clear();
+  // Whoever sets the drop-in's mode starts programs with it.
+  if (!is_drop_in && named.empty() && nccl.mode != "off") nccl.refusal.clear();
+  if (!is_drop_in && named == "none") {
+    nccl.reason = "SYMM_NCCL=none";
+    return nccl;
+  }
+  // Where the loader has none, libsymm loads the one that is named.
+  if (library == nullptr && !named.empty()) {
+    library = behind != nullptr ? behind : ::dlopen(named.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (library == nullptr) {
     nccl.reason = "no libnccl.so.2 in the loader's folders";
     if (behind != nullptr) nccl.reason += "; symm run --nccl has " + file_of(behind);

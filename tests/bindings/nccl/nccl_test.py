@@ -691,6 +691,10 @@ class Tool(unittest.TestCase):
                 {"LD_PRELOAD": str(SHIM), "SYMM_NCCL": "none"},
                 f"none: no NCCL is behind {SHIM}, which serves alone, as NCCL 2.26.5",
             ),
+            (
+                {"LD_LIBRARY_PATH": str(NEWEST.parent), "SYMM_NCCL": "none"},
+                "none: SYMM_NCCL=none; symm run --nccl would serve alone, as NCCL 2.26.5",
+            ),
         ):
             self.assertEqual(self.doctor(**environment)["detail"], expected)
 
@@ -704,8 +708,17 @@ class Tool(unittest.TestCase):
         self.assertNotIn("behind", self.doctor()["detail"])
         found = self.doctor(SYMM_NCCL=str(NEWEST))["detail"]
         self.assertNotIn("behind", found)
-        if found.startswith("none"):
-            self.assertIn(f"symm run --nccl has {NEWEST}", found)
+
+    def test_doctor_where_the_loader_has_no_nccl(self):
+        """The one that SYMM_NCCL names serves. With the mode off the drop-in would serve nobody."""
+        if not self.doctor()["detail"].startswith("none"):
+            self.skipTest("the loader has a NCCL of this machine")
+        found = self.doctor(SYMM_NCCL=str(NEWEST))
+        self.assertEqual([found["verdict"], found["detail"]], ["OK", f"2.32.0 ({NEWEST})"])
+        found = self.doctor(SYMM_NCCL_MODE="off")
+        self.assertEqual(found["verdict"], "FAIL", found)
+        self.assertIn("with SYMM_NCCL_MODE=off, symm serves nothing by itself", found["detail"])
+        self.assertIn("SYMM_NCCL_MODE", found["remedy"])
 
     def test_doctor_fails_where_the_drop_in_makes_no_communicator(self):
         for named, cause in (("/nonexistent", "cannot open"), (str(SHIM), "is symm's drop-in")):
