@@ -57,6 +57,20 @@ class Picture:
             f' marker-end="url(#{name})"/>'
         )
 
+    def lives(self, who, width, bottom):
+        """A head of this width for each place, and its line, along which time runs down."""
+        for x, words in who:
+            self.box(x - width // 2, 14, width, 30, "#e8eef6")
+            self.text(x, 34, words, bold=True)
+            self.line(x, 44, x, bottom, GREY, dashed=True)
+
+    def step(self, y, words, start, end, name="blue", dashed=False, of=None):
+        """What goes from one life to another, with a smaller line of what is to be known of it."""
+        self.arrow([(start, y), (end, y)], name, dashed)
+        self.text((start + end) // 2, y - 6, words, 12)
+        if of:
+            self.text((start + end) // 2, y + 15, of, 11, GREY)
+
     def drawn(self):
         return "\n".join([*self.lines, "</svg>"]) + "\n"
 
@@ -69,10 +83,7 @@ def token():
         "The life of a token: exported, imported under a lease, released into limbo, given back",
     )
     owner, importer = 200, 610
-    for x, words in ((owner, "the owner"), (importer, "an importer")):
-        picture.box(x - 90, 14, 180, 30, "#e8eef6")
-        picture.text(x, 34, words, bold=True)
-        picture.line(x, 44, x, 448, GREY, dashed=True)
+    picture.lives(((owner, "the owner"), (importer, "an importer")), 180, 448)
 
     # What holds the memory, while time runs down.
     picture.box(owner - 180, 62, 22, 226, BLUE, BLUE)
@@ -80,14 +91,8 @@ def token():
     picture.box(importer + 106, 190, 22, 196, ORANGE, ORANGE)
     picture.text(importer + 100, 182, "a mapping", 11, GREY, "end")
 
-    def step(y, words, start, end, name="blue", dashed=False, of=None):
-        picture.arrow([(start, y), (end, y)], name, dashed)
-        picture.text((start + end) // 2, y - 6, words, 12)
-        if of:
-            picture.text((start + end) // 2, y + 15, of, 11, GREY)
-
     picture.text(owner + 12, 78, "symm_ipc_export()", 12, DARK, "start")
-    step(
+    picture.step(
         104,
         "the token: bytes, by the user's means",
         owner,
@@ -96,8 +101,10 @@ def token():
         of="nothing is counted, so a token that is lost costs nothing",
     )
     picture.text(importer - 12, 148, "symm_ipc_import()", 12, DARK, "end")
-    step(176, "the first import of a block: the token, by a socket", importer, owner, "orange")
-    step(
+    picture.step(
+        176, "the first import of a block: the token, by a socket", importer, owner, "orange"
+    )
+    picture.step(
         206,
         "the descriptor, and a lease",
         owner,
@@ -113,7 +120,7 @@ def token():
     picture.text(
         importer - 12, 381, "or its death: the socket closes, the pidfd confirms", 12, DARK, "end"
     )
-    step(404, "the lease ends", importer, owner, "orange")
+    picture.step(404, "the lease ends", importer, owner, "orange")
     picture.text(owner + 12, 430, "symm_ipc_collect(): the last lease is over", 12, DARK, "start")
     picture.text(owner + 12, 446, "and the kernel has the pages back", 12, DARK, "start")
     return picture
@@ -127,14 +134,7 @@ def weights():
         "A reader goes from one version to the next at one address; a holder keeps them",
     )
     maker, reader, holder = 130, 390, 640
-    for x, words in ((maker, "the maker"), (reader, "a reader"), (holder, "symm hold")):
-        picture.box(x - 80, 14, 160, 30, "#e8eef6")
-        picture.text(x, 34, words, bold=True)
-        picture.line(x, 44, x, 418, GREY, dashed=True)
-
-    def step(y, words, start, end, name="blue"):
-        picture.arrow([(start, y), (end, y)], name)
-        picture.text((start + end) // 2, y - 6, words, 12)
+    picture.lives(((maker, "the maker"), (reader, "a reader"), (holder, "symm hold")), 160, 418)
 
     # What the address of the reader shows, while time runs down.
     for y, height, colour, words in (
@@ -147,10 +147,10 @@ def weights():
     for y, height in ((176, 24), (310, 42)):
         picture.box(reader + 14, y, 18, height, "#fff", BORDER, dashed=True)
 
-    step(84, "publish 1, import", maker, reader)
-    step(140, "publish 2", maker, reader, "orange")
+    picture.step(84, "publish 1, import", maker, reader)
+    picture.step(140, "publish 2", maker, reader, "orange")
     picture.text(reader - 12, 180, "suspend: the lease on 1 is over", 12, DARK, "end")
-    step(214, "resume with 2, at the same address", maker, reader, "orange")
+    picture.step(214, "resume with 2, at the same address", maker, reader, "orange")
     picture.arrow([(maker, 240), (holder, 240)], "green")
     picture.text((reader + holder) // 2 + 20, 234, "the holder imports 2", 12)
     picture.text(maker + 12, 262, "writes 3 where 1 was", 12, DARK, "start")
@@ -170,10 +170,7 @@ def sleep():
         "The life of a token while its reader and its maker sleep: addresses stay, memory goes",
     )
     maker, reader = 230, 560
-    for x, words in ((maker, "the maker"), (reader, "a reader")):
-        picture.box(x - 90, 14, 180, 30, "#e8eef6")
-        picture.text(x, 34, words, bold=True)
-        picture.line(x, 44, x, 388, GREY, dashed=True)
+    picture.lives(((maker, "the maker"), (reader, "a reader")), 180, 388)
 
     # What each address has, while time runs down.
     def memory(x, spans):
@@ -186,24 +183,20 @@ def sleep():
     memory(maker - 130, ((62, 268, BLUE), (268, 322, None), (322, 388, ORANGE)))
     memory(reader + 112, ((112, 152, BLUE), (152, 206, None), (206, 374, BLUE), (374, 388, ORANGE)))
 
-    def step(y, words, start, end, name="blue"):
-        picture.arrow([(start, y), (end, y)], name)
-        picture.text((start + end) // 2, y - 6, words, 12)
-
     def say(x, y, words, anchor, colour=DARK):
         picture.text(x, y, words, 12, colour, anchor)
 
     say(maker + 12, 72, "export: a token", "start")
-    step(112, "import: a lease, and a mapping", maker, reader)
+    picture.step(112, "import: a lease, and a mapping", maker, reader)
     say(reader - 12, 152, "suspend: the lease ends,", "end")
     say(reader - 12, 167, "the address stays", "end")
-    step(206, "resume: the same token, the same address", maker, reader)
+    picture.step(206, "resume: the same token, the same address", maker, reader)
     say(maker + 12, 252, "suspend: its tokens end;", "start")
     say(maker + 12, 267, "the contents are kept on the host, or are lost", "start")
     say(reader - 12, 292, "the reader keeps what it has", "end", GREY)
     say(maker + 12, 322, "resume: other memory, the same address;", "start")
     say(maker + 12, 337, "export: another token", "start")
-    step(374, "suspend, and resume with the other token", maker, reader, "orange")
+    picture.step(374, "suspend, and resume with the other token", maker, reader, "orange")
     return picture
 
 
