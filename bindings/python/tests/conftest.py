@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import uuid
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import symm
+from symm import _raw as raw
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE = 60.0  # seconds; only a failing test takes that long
@@ -41,6 +43,18 @@ def on_threads(size, body):
     for rank in first:
         rank.result()
     return [rank.result() for rank in ranks]
+
+
+def functions_of(number):
+    """The allocator functions of a pool: alloc(size, device, stream), free(piece, size, ...)."""
+    library = ctypes.CDLL(raw.__file__)
+    alloc = library[f"symm_pool_alloc_{number}"]
+    alloc.restype = ctypes.c_void_p
+    alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    free = library[f"symm_pool_free_{number}"]
+    free.restype = None
+    free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    return alloc, free
 
 
 @pytest.fixture

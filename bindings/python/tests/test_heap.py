@@ -1,8 +1,7 @@
 """Heaps. The table of behaviours has the offsets of pieces and their reuse."""
 
-import ctypes
-
 import pytest
+from conftest import functions_of
 
 import symm
 from symm import _raw as raw
@@ -44,18 +43,6 @@ def test_a_heap_in_host_memory_has_no_pools(alone):
         heap.torch_pool()
     with pytest.raises(symm.UnsupportedError, match="CUDA"):
         heap.cupy_pool()
-
-
-def functions_of(number):
-    """The allocator functions of a pool: alloc(size, device, stream), free(piece, size, ...)."""
-    library = ctypes.CDLL(raw.__file__)
-    alloc = library[f"symm_pool_alloc_{number}"]
-    alloc.restype = ctypes.c_void_p
-    alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-    free = library[f"symm_pool_free_{number}"]
-    free.restype = None
-    free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-    return alloc, free
 
 
 @pytest.fixture

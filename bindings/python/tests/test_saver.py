@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import functions_of
 
 import symm
 from symm import _raw as raw
@@ -171,14 +172,7 @@ def test_an_import_sleeps_by_its_tag_and_may_wake_with_another_version(saver):
 def pool(alone):
     """A pool's number, and its functions."""
     number = raw.pool_open_of_buffers(alone._handle)
-    library = ctypes.CDLL(raw.__file__)
-    alloc = library[f"symm_pool_alloc_{number}"]
-    alloc.restype = ctypes.c_void_p
-    alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-    free = library[f"symm_pool_free_{number}"]
-    free.restype = None
-    free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-    yield number, alloc, free
+    yield number, *functions_of(number)
     raw.pool_close(number)
 
 
